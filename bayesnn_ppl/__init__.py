@@ -1,0 +1,87 @@
+"""Bayesian neural networks as NumPyro programs.
+
+A Bayesian neural network is a plain NumPyro model; every inference method takes any NumPyro
+model; every result is one `Posterior`. Four verbs: `sample`, `fit`, `predict`, `diagnose`.
+
+The names below are imported when they are first used, so that `import bayesnn_ppl` (and with
+it `bayesnn --help`) costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bayesnn_ppl import (
+        data,
+        diagnostics,
+        likelihoods,
+        metrics,
+        models,
+        nn,
+        plots,
+        priors,
+    )
+    from bayesnn_ppl.inference.runner import Progress, sample
+    from bayesnn_ppl.mesh import device_mesh
+    from bayesnn_ppl.model import (
+        bayesian_network,
+        cold,
+        minibatch,
+        random_network,
+        tempered,
+    )
+    from bayesnn_ppl.posterior import Posterior, Prediction, load
+
+_FUNCTIONS = {
+    "bayesian_network": "model",
+    "cold": "model",
+    "minibatch": "model",
+    "random_network": "model",
+    "tempered": "model",
+    "device_mesh": "mesh",
+    "Posterior": "posterior",
+    "Prediction": "posterior",
+    "load": "posterior",
+    "Progress": "inference.runner",
+    "sample": "inference.runner",
+}
+_MODULES = ("data", "diagnostics", "likelihoods", "metrics", "models", "nn", "plots", "priors")
+
+__all__ = [
+    "Posterior",
+    "Prediction",
+    "Progress",
+    "bayesian_network",
+    "cold",
+    "data",
+    "device_mesh",
+    "diagnostics",
+    "likelihoods",
+    "load",
+    "metrics",
+    "minibatch",
+    "models",
+    "nn",
+    "plots",
+    "priors",
+    "random_network",
+    "sample",
+    "tempered",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        value = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,145 @@
+"""A data set with its training and test rows, its units and a hash of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesnn_ppl.data.standardisation import Standardisation, Task
+from bayesnn_ppl.data.target import StandardisedTarget
+
+
+class Split(NamedTuple):
+    """Inputs and targets of the training or the test rows; unpacks to `x, y`.
+
+    Attributes:
+        x: float32, shape (n, d), or (n, ..., channels).
+        y: a float32 `StandardisedTarget` of shape (n,) or (n, k) for regression; int32 labels
+            0..K-1 of shape (n,) for classification.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A data set, split and (unless switched off) standardised with its training rows.
+
+    Its arrays are read-only.
+
+    Attributes:
+        name: the name it is loaded by.
+        train, test: the two parts, each a `Split`.
+        task: "regression" or "classification".
+        feature_names: one name for each column, or channel, of x.
+        target_name: the name of the target.
+        class_names: the name of each label, in the order 0..K-1; None for regression.
+        standardisation: the map from the data's units to those of `train` and `test`.
+        description: what the data are and where they come from, in one or two sentences.
+        sha256: hash of the values, shapes and types of all x and y in the data's units, in their
+            original order; it does not depend on the split.
+    """
+
+    name: str
+    train: Split
+    test: Split
+    task: Task
+    feature_names: tuple[str, ...]
+    target_name: str
+    class_names: tuple[str, ...] | None
+    standardisation: Standardisation
+    description: str
+    sha256: str
+
+    @property
+    def classes(self) -> int | None:
+        """The number of classes K; None for regression."""
+        return None if self.class_names is None else len(self.class_names)
+
+    def __repr__(self) -> str:
+        kind = self.task if self.classes is None else f"{self.task} of {self.classes} classes"
+        features = "x".join(map(str, self.train.x.shape[1:]))
+        units = "in the data's units" if self.standardisation.is_identity else "standardised"
+        return (
+            f"Dataset({self.name!r}: {kind}, {len(self.train.x)} training and "
+            f"{len(self.test.x)} test rows, {features} features, "
+            f"target {self.target_name!r}, {units})"
+        )
+
+
+def assemble(
+    name: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    task: Task,
+    train_rows: np.ndarray,
+    test_rows: np.ndarray,
+    standardise: bool,
+    feature_names: Sequence[str],
+    target_name: str,
+    class_names: Sequence[str] | None,
+    description: str,
+) -> Dataset:
+    """Build a `Dataset` from checked arrays in the data's units and two sets of rows.
+
+    Args:
+        x: shape (n, d) or (n, ..., channels).
+        y: shape (n,), or (n, k) for regression.
+        train_rows, test_rows: integer rows of x and y.
+
+    Raises:
+        ValueError: if a row is in both parts.
+    """
+    shared = np.intersect1d(train_rows, test_rows)
+    if shared.size:
+        raise ValueError(
+            f"The split of the data set `{name}` puts {shared.size} rows into both the training "
+            f"and the test part (first row {shared[0]}, counted from 0). Its file is damaged."
+        )
+    if standardise:
+        standardisation = Standardisation.fit(x[train_rows], y[train_rows], task)
+    else:
+        standardisation = Standardisation.identity(x.shape[-1], y.shape[1] if y.ndim > 1 else None)
+
+    def part(rows: np.ndarray) -> Split:
+        inputs = _frozen(standardisation.apply_x(x[rows]).astype(np.float32))
+        if task == "classification":
+            return Split(inputs, _frozen(y[rows].astype(np.int32)))
+        targets = _frozen(standardisation.apply_y(y[rows]).astype(np.float32))
+        return Split(inputs, StandardisedTarget(targets, standardisation))
+
+    return Dataset(
+        name=name,
+        train=part(train_rows),
+        test=part(test_rows),
+        task=task,
+        feature_names=tuple(feature_names),
+        target_name=target_name,
+        class_names=None if class_names is None else tuple(class_names),
+        standardisation=standardisation,
+        description=description,
+        sha256=content_hash(x, y),
+    )
+
+
+def content_hash(*arrays: np.ndarray) -> str:
+    """SHA-256 of types, shapes and values, in hexadecimal."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        # Little-endian, so that every machine gets the same hash.
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{array.dtype.str} {array.shape};".encode())
+        digest.update(array.data if array.size else b"")
+    return digest.hexdigest()
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    # JAX may use the buffer without a copy, so a later write would change a run's data.
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,74 @@
+"""The published rule for the train/test splits of the UCI regression benchmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SPLITS = 20
+TEST_FRACTION = 0.1
+
+
+def uci_split_indices(
+    n: int, splits: int = SPLITS, *, test_fraction: float = TEST_FRACTION
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the standard splits: seeded permutations, the first 90 % of each for training.
+
+    One NumPy legacy generator with seed 1 draws the permutations one after the other by
+    `choice(range(n), n, replace=False)`, so split k does not depend on `splits`. This reproduces
+    the index files of Hernandez-Lobato and Adams (2015, arXiv:1502.05336) and Gal and Ghahramani
+    (2016, arXiv:1506.02142), order of rows included.
+
+    Args:
+        n: number of rows.
+        splits: number of splits.
+        test_fraction: share of the test rows; 0.1 is the published one. The training part has
+            round((1 - test_fraction) n) rows.
+
+    Returns:
+        `(train, test)`: integer arrays of shapes (splits, n_train) and (splits, n_test).
+
+    Raises:
+        ValueError: if an argument is out of range, or a part would be empty.
+    """
+    if n < 2 or splits < 1:
+        raise ValueError(
+            f"A split needs at least 2 rows and there must be at least 1 split, but n is {n} and "
+            f"splits is {splits}."
+        )
+    if not 0 < test_fraction < 1:
+        raise ValueError(
+            f"`test_fraction` must lie between 0 and 1, but is {test_fraction!r}. "
+            "It is the share of the rows that are kept for testing."
+        )
+    n_train = round(n * (1 - test_fraction))
+    if not 0 < n_train < n:
+        raise ValueError(
+            f"`test_fraction={test_fraction}` of {n} rows leaves {n_train} training and "
+            f"{n - n_train} test rows. Both parts need at least one row: change `test_fraction`."
+        )
+    generator = np.random.RandomState(1)
+    rows = np.stack([generator.choice(range(n), n, replace=False) for _ in range(splits)])
+    return rows[:, :n_train], rows[:, n_train:]
+
+
+def split_rows(
+    n: int, split: int, *, test_fraction: float = TEST_FRACTION
+) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows of one split of `uci_split_indices`.
+
+    Raises:
+        ValueError: as `uci_split_indices`, or if `split` is not in 0..19.
+    """
+    check_split_number(split, SPLITS)
+    train, test = uci_split_indices(n, split + 1, test_fraction=test_fraction)
+    return train[split], test[split]
+
+
+def check_split_number(split: int, splits: int | None, subject: str = "The data") -> None:
+    """Refuse a split that does not exist; `splits` None allows every non-negative integer."""
+    whole = isinstance(split, int | np.integer) and not isinstance(split, bool)
+    if whole and split >= 0 and (splits is None or split < splits):
+        return
+    allowed = "a non-negative integer" if splits is None else f"an integer from 0 to {splits - 1}"
+    count = "" if splits is None else f" {subject} have {splits} standard splits."
+    raise ValueError(f"`split` must be {allowed}, but is {split!r}.{count}")

@@ -1,0 +1,310 @@
+"""The compiled heart of the runner: start all chains, and advance all chains by up to k draws.
+
+One program is compiled for a model, kernel, warm-up length, block, data shape and mesh, and kept
+for the next run that has the same. The number of draws and the thinning are arguments of the
+compiled function, so neither compiles anything anew.
+
+Inside a traced function the kernel's `init` is called again before `sample`. NumPyro's kernels
+bind the data, the warm-up length and the step-size search in closures made by `init`; made in
+the same trace they are sound, and what `init` computes is unused and removed by the compiler.
+"""
+
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.infer.util import initialize_model
+
+from bayesnn_ppl.inference.identity import fresh_kernel, identity_key
+
+__all__ = ["Program", "Settings", "compile_program"]
+
+# Statistic -> where kernels keep it in their state; the first path that exists counts.
+_STATISTICS = {
+    "diverging": ("diverging", "hmc_state.diverging"),
+    "energy": ("energy", "hmc_state.energy"),
+    "potential_energy": ("potential_energy", "hmc_state.potential_energy"),
+    "n_steps": ("num_steps", "hmc_state.num_steps"),
+    "acceptance_rate": (
+        "accept_prob",
+        "hmc_state.accept_prob",
+        "inner_state.accept_prob",
+    ),
+    "step_size": ("adapt_state.step_size", "hmc_state.adapt_state.step_size"),
+}
+_KEPT_PROGRAMS = 8
+_BLOCK_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What, besides model and data shapes, a program is compiled for."""
+
+    kernel: MCMCKernel
+    strategy: Callable[..., Any]
+    warmup: int
+    chains: int
+    mesh: Mesh
+    arrangement: str  # "vmap" or "map": how the chains of one device run
+    float64: bool
+
+
+@dataclass(frozen=True)
+class Program:
+    """Compiled functions on arrays whose leading axis is the chain.
+
+    Attributes:
+        start: `(keys, values, x, y) -> (state, z, faults)`.
+        advance: `(state, x, y, draws, thinning) -> (state, draws, statistics)`; the buffers have
+            leading axes (chain, block) and only the first `draws` entries of a block are written.
+        block: the most draws that one call of `advance` can make.
+        place: puts x and y where the compiled functions expect them.
+        compile_seconds: what it took, 0 when the program was in the cache.
+    """
+
+    start: Callable[..., Any]
+    advance: Callable[..., Any]
+    block: int
+    place: Callable[[np.ndarray], jax.Array]
+    compile_seconds: float
+
+
+_programs: OrderedDict[Hashable, Program] = OrderedDict()
+
+
+def compile_program(
+    settings: Settings, keys: jax.Array, values: Mapping[str, Any], x: np.ndarray, y: np.ndarray
+) -> Program:
+    """The program for these settings and shapes, compiled now or taken from the cache."""
+    shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), x, y))
+    key = (
+        identity_key(settings.kernel),
+        identity_key(settings.strategy),
+        settings.warmup,
+        settings.chains,
+        settings.arrangement,
+        settings.float64,
+        settings.mesh,
+        str(shapes),
+        jax.config.jax_default_matmul_precision,
+        jax.config.jax_threefry_partitionable,
+    )
+    if key in _programs:
+        _programs.move_to_end(key)
+        return _programs[key]
+    program = _compile(settings, keys, values, x, y)
+    _programs[key] = Program(
+        program.start, program.advance, program.block, program.place, compile_seconds=0.0
+    )
+    if len(_programs) > _KEPT_PROGRAMS:
+        _programs.popitem(last=False)
+    return program
+
+
+def _compile(
+    settings: Settings, keys: jax.Array, values: Mapping[str, Any], x: np.ndarray, y: np.ndarray
+) -> Program:
+    began = time.perf_counter()
+    mesh = settings.mesh
+    by_row = NamedSharding(mesh, P("data"))
+
+    def place(array: np.ndarray) -> jax.Array:
+        return jax.device_put(array, by_row)
+
+    x_placed, y_placed = place(x), place(y)
+    if settings.kernel.is_ensemble_kernel:
+        start, advance = _ensemble_functions(settings)
+    else:
+        start, advance = _chain_functions(settings)
+    state_shape, position, _ = jax.eval_shape(start, keys, values, x_placed, y_placed)
+    per_draw = max(1, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(position)))
+    block = int(np.clip(_BLOCK_BYTES // per_draw, 1, 250))
+
+    if settings.kernel.is_ensemble_kernel:
+        replicated, by_chain = NamedSharding(mesh, P()), NamedSharding(mesh, P("chain"))
+        sharding: Any = jax.tree.map(lambda _: replicated, state_shape)._replace(
+            **{
+                settings.kernel.sample_field: jax.tree.map(
+                    lambda _: by_chain, getattr(state_shape, settings.kernel.sample_field)
+                )
+            }
+        )
+    else:
+        sharding = NamedSharding(mesh, P("chain"))
+    start_compiled = (
+        jax.jit(start, out_shardings=(sharding, None, None))
+        .lower(keys, values, x_placed, y_placed)
+        .compile(compiler_options=_quick_compilation(mesh))
+    )
+    state = jax.tree.map(
+        lambda leaf, s: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=s),
+        state_shape,
+        sharding
+        if settings.kernel.is_ensemble_kernel
+        else jax.tree.map(lambda _: sharding, state_shape),
+    )
+    advance_compiled = (
+        jax.jit(partial(advance, block=block), out_shardings=(sharding, None, None))
+        .lower(state, x_placed, y_placed, np.int32(1), np.int32(1))
+        .compile()
+    )
+    return Program(
+        start_compiled, advance_compiled, block, place, time.perf_counter() - began
+    )
+
+
+def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:
+    """`start` runs once: on a CPU, optimising it takes longer than it can ever save."""
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return {"xla_backend_optimization_level": 0} if on_cpu else None
+
+
+def _chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
+
+    def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Batch `function` over its first two arguments, and spread it over the mesh."""
+
+        def batched(first: Any, second: Any, *shared: Any) -> Any:
+            if settings.arrangement == "map":
+                return jax.lax.map(lambda pair: function(*pair, *shared), (first, second))
+            return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
+
+        def spread(first: Any, second: Any, *shared: Any) -> Any:
+            return jax.shard_map(
+                batched,
+                mesh=settings.mesh,
+                in_specs=(P("chain"), P("chain"), *(P() for _ in shared)),
+                out_specs=P("chain"),
+                axis_names={"chain"},
+                check_vma=False,
+            )(first, second, *shared)
+
+        return spread
+
+    def start_one(key: Any, values: Any, x: Any, y: Any) -> Any:
+        key, z, faults = _position(settings, key, values, x, y)
+        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, (x, y), {})
+        return state, z, faults
+
+    def advance_one(
+        state: Any, _: None, x: Any, y: Any, draws: Any, thinning: Any, *, block: int
+    ) -> Any:
+        kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
+        return _loop(kernel, constrain, state, (x, y), draws, thinning, block)
+
+    def advance(state: Any, x: Any, y: Any, draws: Any, thinning: Any, *, block: int) -> Any:
+        return over_chains(partial(advance_one, block=block))(state, None, x, y, draws, thinning)
+
+    return over_chains(start_one), advance
+
+
+def _ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`start` and `advance` for kernels whose state holds all chains; the compiler partitions."""
+    chains = settings.chains
+
+    def start(keys: Any, values: Any, x: Any, y: Any) -> Any:
+        keys, z, faults = jax.vmap(partial(_position, settings), in_axes=(0, 0, None, None))(
+            keys, values, x, y
+        )
+        kernel = fresh_kernel(settings.kernel)
+        return kernel.init(keys, settings.warmup, z, (x, y), {}), z, faults
+
+    def advance(state: Any, x: Any, y: Any, draws: Any, thinning: Any, *, block: int) -> Any:
+        keys = jax.random.split(jax.random.key(0), chains)
+        kernel, constrain = _bind(settings, state, x, y, keys)
+        state, kept, statistics = _loop(
+            kernel, jax.vmap(constrain), state, (x, y), draws, thinning, block
+        )
+        kept = jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), kept)
+        # One number for the whole ensemble: every chain is given it.
+        statistics = jax.tree.map(lambda a: jnp.broadcast_to(a, (chains, *a.shape)), statistics)
+        return state, kept, statistics
+
+    return start, advance
+
+
+def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
+    """A starting point in unconstrained space, and what is not finite there."""
+    key, draw_key = jax.random.split(key)
+    info = initialize_model(
+        draw_key,
+        settings.kernel.model,  # type: ignore[attr-defined]
+        init_strategy=partial(settings.strategy, values=values),
+        model_args=(x, y),
+    )
+    z, potential_energy, gradient = info.param_info
+    faults = {
+        "potential_energy": ~jnp.isfinite(potential_energy),
+        "gradient": jax.tree.map(lambda g: ~jnp.isfinite(g).all(), gradient),
+    }
+    return key, z, faults
+
+
+def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any, Any]:
+    """A kernel initialised in this trace, and its map to constrained space."""
+    kernel = fresh_kernel(settings.kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `start` has already shown them
+        kernel.init(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
+    return kernel, kernel.postprocess_fn((x, y), {})
+
+
+def _read(state: Any) -> dict[str, Any]:
+    """The statistics that this kernel's state has."""
+    found = {}
+    for name, paths in _STATISTICS.items():
+        for path in paths:
+            try:
+                value = attrgetter(path)(state)
+            except AttributeError:
+                continue
+            if value is not None and jnp.ndim(value) == 0:
+                found[name] = value
+                break
+    return found
+
+
+def _loop(
+    kernel: MCMCKernel,
+    constrain: Callable[..., Any],
+    state: Any,
+    args: tuple[Any, Any],
+    draws: Any,
+    thinning: Any,
+    block: int,
+) -> Any:
+    """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
+
+    def record(state: Any) -> Any:
+        return constrain(getattr(state, kernel.sample_field)), _read(state)
+
+    def step(_: Any, state: Any) -> Any:
+        return kernel.sample(state, args, {})
+
+    def draw(index: Any, carry: Any) -> Any:
+        state, buffers = carry
+        state = jax.lax.fori_loop(0, thinning, step, state)
+        buffers = jax.tree.map(
+            lambda buffer, value: buffer.at[index].set(value), buffers, record(state)
+        )
+        return state, buffers
+
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros((block, *leaf.shape), leaf.dtype), jax.eval_shape(record, state)
+    )
+    state, (kept, statistics) = jax.lax.fori_loop(0, draws, draw, (state, empty))
+    return state, kept, statistics
+
+

@@ -1,0 +1,101 @@
+"""The progress of all chains together: a live bar on a terminal, lines elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["ProgressBar"]
+
+_LINE_SECONDS = 15.0
+
+
+class ProgressBar:
+    """Shows phase, draws done, divergences, acceptance and time left.
+
+    Args:
+        shown: False shows nothing.
+        chains: number of chains, for the text.
+    """
+
+    def __init__(self, *, shown: bool, chains: int) -> None:
+        self._shown, self._chains = shown, chains
+        self._bar: Any = None
+        self._task: Any = None
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+
+            console = Console(stderr=True)
+            if console.is_terminal or console.is_jupyter:
+                self._bar = Progress(
+                    TextColumn("{task.description:<8}"),
+                    BarColumn(bar_width=28),
+                    MofNCompleteColumn(),
+                    TextColumn("{task.fields[note]}"),
+                    TimeElapsedColumn(),
+                    TextColumn("left"),
+                    TimeRemainingColumn(),
+                    console=console,
+                )
+                self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(kind, error, trace)
+
+    def say(self, text: str) -> None:
+        """Print one line beside the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False, markup=False)
+        elif self._shown:
+            print(text, file=sys.stderr, flush=True)
+
+    def phase(self, name: str, total: int) -> None:
+        """Start a new phase of `total` draws."""
+        self._name, self._total, self._began = name, total, time.monotonic()
+        if self._bar is not None:
+            if self._task is not None:
+                self._bar.stop_task(self._task)
+            self._task = self._bar.add_task(name, total=total, note=f"× {self._chains} chains")
+
+    def advance(self, done: int, statistics: dict[str, np.ndarray], divergences: int) -> None:
+        """Show that `done` draws of the phase are made; `statistics` are of the last block."""
+        parts = [f"× {self._chains} chains"]
+        if "diverging" in statistics:
+            parts.append(f"{divergences} divergences")
+        if "acceptance_rate" in statistics:
+            parts.append(f"acceptance {np.mean(statistics['acceptance_rate']):.2f}")
+        note = " · ".join(parts)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, note=note)
+        elif self._shown:
+            now = time.monotonic()
+            if done >= self._total or now - self._last_line > _LINE_SECONDS:
+                self._last_line = now
+                took = now - self._began
+                left = took / done * (self._total - done)
+                print(
+                    f"{self._name:<8} {done:>6}/{self._total} {note} · {took:.0f} s, "
+                    f"{left:.0f} s left",
+                    file=sys.stderr,
+                    flush=True,
+                )

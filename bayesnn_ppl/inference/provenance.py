@@ -1,0 +1,82 @@
+"""What is written down about a run, so that it can be judged and repeated."""
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import jax
+import numpy as np
+
+import bayesnn_ppl
+from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.identity import describe
+from bayesnn_ppl.inference.program import Settings
+
+__all__ = ["describe_run"]
+
+_PACKAGES = ("numpyro", "jax", "jaxlib", "flax", "numpy", "xarray")
+
+
+def describe_run(
+    settings: Settings,
+    summary: ModelSummary,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    run: Mapping[str, Any],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """The provenance of a run, as JSON-ready values."""
+    kernel = settings.kernel
+    model = kernel.model  # type: ignore[attr-defined]
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    devices = list(settings.mesh.devices.flat)
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "bayesnn_ppl": bayesnn_ppl.__version__,
+            "python": platform.python_version(),
+            **versions,
+        },
+        **run,
+        "prng": str(jax.random.key_impl(jax.random.key(0))),
+        "precision": "float64" if settings.float64 else "float32",
+        "devices": {
+            "platform": devices[0].platform,
+            "kind": devices[0].device_kind,
+            "mesh": dict(zip(settings.mesh.axis_names, settings.mesh.devices.shape, strict=True)),
+            "chains_of_one_device": settings.arrangement,
+        },
+        "kernel": type(kernel).__name__,
+        "kernel_settings": _kernel_settings(kernel),
+        "model": describe(model),
+        "observed": summary.observed,
+        "latents": list(summary.latents),
+        "parameters": sorted(summary.parameters),
+        "likelihood_temperature": summary.likelihood_temperature,
+        "posterior_temperature": summary.posterior_temperature,
+        "rows": x.shape[0],
+        "data_sha256": _data_hash(x, y),
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }
+
+
+def _kernel_settings(kernel: Any) -> dict[str, Any]:
+    """The kernel's plain attributes: step size, tree depth, target acceptance, ..."""
+    return {
+        name.lstrip("_"): value
+        for name, value in vars(kernel).items()
+        if isinstance(value, bool | int | float | str)
+        or (isinstance(value, tuple) and all(isinstance(item, int) for item in value))
+    }
+
+
+def _data_hash(x: np.ndarray, y: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in (x, y):
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,127 @@
+"""Where chains start: a draw from the prior, a NumPyro strategy, or given positions."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
+from numpyro.infer import init_to_sample
+
+from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.inference.contract import ModelSummary
+
+__all__ = ["explain_faults", "resolve_start"]
+
+
+def from_prior(site: Any = None, *, values: Mapping[str, Any]) -> Any:
+    """An initialisation strategy: the given value, or else a draw from the prior."""
+    if site["type"] == "sample" and not site["is_observed"] and site["name"] in values:
+        return values[site["name"]]
+    return init_to_sample(site)
+
+
+def _by_strategy(site: Any = None, *, values: Mapping[str, Any], strategy: Any) -> Any:
+    return strategy(site)
+
+
+def resolve_start(
+    init: Any, summary: ModelSummary, chains: int
+) -> tuple[Callable[..., Any], dict[str, np.ndarray]]:
+    """The initialisation strategy, and the given values with a leading axis of chains.
+
+    Args:
+        init: None for draws from the prior; a NumPyro strategy such as `init_to_median()`; or a
+            mapping from site names (with `/` or `.`) to constrained values, of the site's shape
+            for all chains alike or with a leading axis of chains. Sites left out start at a
+            draw from the prior.
+        summary: the model's latent sites.
+        chains: number of chains.
+
+    Raises:
+        TypeError: `init` is none of these.
+        ValueError: an unknown site, a wrong shape or a value that is not finite.
+    """
+    if init is None:
+        return from_prior, {}
+    if isinstance(init, Mapping):
+        return from_prior, _positions(init, summary, chains)
+    if callable(init):
+        strategy = init if isinstance(init, partial) else init()
+        return partial(_by_strategy, strategy=strategy), {}
+    raise TypeError(
+        "`init` must be None (draws from the prior), a strategy of numpyro.infer such as "
+        f"`init_to_median()`, or a mapping from site names to values, not {init!r}."
+    )
+
+
+def _positions(
+    init: Mapping[str, Any], summary: ModelSummary, chains: int
+) -> dict[str, np.ndarray]:
+    values = {}
+    dotted = {name.replace("/", "."): name for name in summary.latents}
+    for given, value in init.items():
+        name = given if given in summary.latents else dotted.get(given)
+        if name is None:
+            raise ValueError(
+                f"`init` has a value for `{given}`, which is no latent site of the model. "
+                + near_misses(given, dotted)
+            )
+        array, shape = np.asarray(value), summary.latents[name]
+        if array.shape == shape:
+            array = np.broadcast_to(array, (chains, *shape))
+        elif array.shape != (chains, *shape):
+            raise ValueError(
+                f"`init` has shape {array.shape} for `{given}`; it must be {shape}, or "
+                f"{(chains, *shape)} with one value for each chain."
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"`init` has values for `{given}` that are not finite.")
+        values[name] = np.ascontiguousarray(array)
+    return values
+
+
+def explain_faults(
+    model: Any, x: Any, y: Any, z: Mapping[str, Any], faults: Mapping[str, Any], given: bool
+) -> str | None:
+    """A sentence on the first chain without a finite start, or None when all have one.
+
+    Args:
+        model, x, y: the program and its data.
+        z: unconstrained positions, leading axis chain.
+        faults: flags of `program._position`, leading axis chain.
+        given: whether the caller gave the positions.
+    """
+    by_site = {name: np.asarray(flags) for name, flags in faults["gradient"].items()}
+    energy = np.asarray(faults["potential_energy"])
+    bad = np.flatnonzero(energy | np.any(list(by_site.values()), axis=0))
+    if not bad.size:
+        return None
+    chain = int(bad[0])
+    culprits = _bad_sites(model, x, y, {name: value[chain] for name, value in z.items()})
+    gradients = [name.replace("/", ".") for name, flags in by_site.items() if flags[chain]]
+    return (
+        f"No finite starting point was found for {bad.size} of {energy.size} chains (chain "
+        f"{chain} is the first), "
+        + ("at the positions given. " if given else "in 100 draws. ")
+        + (f"The log density is not finite at the sites {culprits}. " if culprits else "")
+        + (f"Its gradient is not finite for {gradients[:5]}. " if gradients else "")
+        + "Standardise inputs and targets, narrow the prior, or give `init=` a position "
+        "where the density is finite."
+    )
+
+
+def _bad_sites(model: Any, x: Any, y: Any, z: Mapping[str, Any]) -> list[str]:
+    from numpyro.infer.util import constrain_fn
+
+    values = constrain_fn(model, (x, y), {}, dict(z))
+    seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(0))
+    trace = handlers.trace(seeded).get_trace(x, y)
+    return [
+        name.replace("/", ".")
+        for name, site in trace.items()
+        if site["type"] == "sample"
+        and not bool(jnp.isfinite(site["fn"].log_prob(site["value"])).all())
+    ]

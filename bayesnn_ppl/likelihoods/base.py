@@ -1,0 +1,42 @@
+"""What every likelihood provides."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpyro.distributions as dist
+
+__all__ = ["Likelihood", "as_events"]
+
+
+class Likelihood(ABC):
+    """From the network's outputs to the distribution of `y`; a frozen dataclass of its settings.
+
+    Attributes:
+        outputs: how many outputs per row the network needs, or None where any number will do.
+        task: "regression" or "classification".
+    """
+
+    outputs: int | None
+    task: str
+
+    def sample_parameters(self) -> dict[str, Any]:
+        """Sample the likelihood's own latent sites, outside the data plate."""
+        return {}
+
+    @abstractmethod
+    def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:
+        """The distribution of `y` given outputs of shape (B, ...): batch_shape (B,)."""
+
+    def check_outputs(self, outputs: Any) -> None:
+        """Raise ValueError unless the network's outputs fit this likelihood."""
+        if self.outputs is not None and (outputs.ndim < 2 or outputs.shape[-1] != self.outputs):
+            raise ValueError(
+                f"The {type(self).__name__} likelihood needs {self.outputs} network outputs per "
+                f"row, that is outputs of shape (rows, {self.outputs}), but the network returned "
+                f"shape {tuple(outputs.shape)}."
+            )
+
+
+def as_events(distribution: dist.Distribution) -> dist.Distribution:
+    """All axes but the first are one observation: a vector, an image."""
+    return distribution.to_event(len(distribution.batch_shape) - 1)
