@@ -23,7 +23,7 @@ from numpyro.primitives import Messenger
 from bayesnn_ppl.arguments import positive
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.priors.base import NetworkPrior, Prior, checked_prior
-from bayesnn_ppl.priors.by_name import by_name
+from bayesnn_ppl.priors.patterns import by_name
 
 __all__ = [
     "BayesianNetwork",
@@ -69,7 +69,7 @@ class _Tempering(Messenger):
         return super().__enter__()
 
     def process_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] != "sample":
+        if msg["type"] != "sample" or self.temperature == 1.0:
             return
         if not msg["is_observed"]:
             self._latents.add(msg["name"])

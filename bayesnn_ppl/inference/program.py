@@ -127,7 +127,13 @@ def _compile(
         start, advance = _ensemble_functions(settings)
     else:
         start, advance = _chain_functions(settings)
-    state_shape, position, _ = jax.eval_shape(start, keys, values, x_placed, y_placed)
+    try:
+        state_shape, position, _ = jax.eval_shape(start, keys, values, x_placed, y_placed)
+    except AssertionError as error:  # so NumPyro's ensemble kernels refuse, before compilation
+        raise ValueError(
+            f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
+            f"chains: {error}"
+        ) from error
     per_draw = max(1, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(position)))
     block = int(np.clip(_BLOCK_BYTES // per_draw, 1, 250))
 

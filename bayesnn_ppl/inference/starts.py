@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro import handlers
 from numpyro.infer import init_to_sample
 
@@ -116,9 +117,11 @@ def explain_faults(
 def _bad_sites(model: Any, x: Any, y: Any, z: Mapping[str, Any]) -> list[str]:
     from numpyro.infer.util import constrain_fn
 
-    values = constrain_fn(model, (x, y), {}, dict(z))
-    seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(0))
-    trace = handlers.trace(seeded).get_trace(x, y)
+    # Run outside of any compiled function, parameters out of bounds would raise an error here.
+    with numpyro.validation_enabled(False):
+        values = constrain_fn(model, (x, y), {}, dict(z))
+        seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(0))
+        trace = handlers.trace(seeded).get_trace(x, y)
     return [
         name.replace("/", ".")
         for name, site in trace.items()

@@ -111,7 +111,7 @@ def checked_prior(
         ValueError: a parameter without a prior, a pattern that matches no parameter, or
             (when called) a distribution that does not fit the parameter.
     """
-    from bayesnn_ppl.priors.by_name import ByName, by_name
+    from bayesnn_ppl.priors.patterns import ByName, by_name
 
     if isinstance(prior, Mapping):
         prior = by_name(prior)

@@ -1,0 +1,1 @@
+def run_demo(a): return 0

@@ -1,0 +1,89 @@
+"""From the arguments of the shell to an exit status: 0 done, 1 failed, 2 wrong usage."""
+
+import argparse
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from bayesnn_ppl.cli.commands import build_parser
+from bayesnn_ppl.cli.output import complain
+from bayesnn_ppl.cli.parser import Parser
+
+__all__ = ["main"]
+
+_EXPECTED = (ValueError, TypeError, RuntimeError, OSError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments after the program's name; by default those of the process.
+
+    Returns:
+        0 when the command did its job, 1 when it could not, 2 when it was called wrongly.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = _parse(given)
+    except SystemExit as leaving:  # argparse leaves on --help (0) and on an error (2)
+        return int(leaving.code or 0)
+    if arguments is None:
+        return 0
+    # The place of a warning inside the library says nothing to a user of the shell.
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(arguments)
+
+
+def _parse(given: list[str]) -> argparse.Namespace | None:
+    parser, commands = build_parser()
+    if not given:
+        parser.print_help()
+        return None
+    parser.check_command(given[0], commands)
+    arguments, unknown = parser.parse_known_args(given)
+    command: Parser = arguments.parser
+    command.refuse_unknown(unknown)
+    return arguments
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    full = arguments.traceback or os.environ.get("BAYESNN_TRACEBACK", "") not in ("", "0")
+    try:
+        return arguments.run(arguments)
+    except SystemExit as leaving:  # a command that found its options in contradiction
+        return int(leaving.code or 0)
+    except KeyboardInterrupt:
+        complain("Interrupted before there was a result; nothing was saved.")
+    except BrokenPipeError:
+        # The reader, such as `head`, has left: not even the interpreter's last flush may fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except _EXPECTED as error:
+        _report(error, full)
+        complain(_sentence(error))
+    except Exception as error:
+        _report(error, full)
+        complain(
+            f"{type(error).__name__}: {error}. This looks like a bug in bayesnn_ppl. "
+            "Run the same command with --traceback, and report what it shows."
+        )
+    return 1
+
+
+def _report(error: Exception, full: bool) -> None:
+    if full:
+        traceback.print_exception(error)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"The file `{error.filename}` cannot be used: {error.strerror}."
+    return str(error) or f"{type(error).__name__}, without a message."
+
+
+def _show_warning(message: Any, category: type[Warning], *place: Any) -> None:
+    complain(str(message), kind="warning")

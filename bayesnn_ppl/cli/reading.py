@@ -1,0 +1,49 @@
+"""`bayesnn diagnose` and `bayesnn evaluate`: what a saved run is worth."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.output import print_json
+from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
+from bayesnn_ppl.cli.runs import Run, open_run
+from bayesnn_ppl.cli.user_model import failures_named
+
+__all__ = ["open_posterior", "run_diagnose", "run_evaluate"]
+
+
+def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None]:
+    """The run of the arguments, its posterior with the program, and the user's file if any."""
+    folder = Path(arguments.run_folder)
+    run = open_run(folder)
+    program, path = run.load_model(arguments.model)
+    return run, bnn.load(folder, program), path
+
+
+def run_diagnose(arguments: argparse.Namespace) -> int:
+    """Print the diagnosis; with --check the exit status says whether the run has converged."""
+    run, posterior, path = open_posterior(arguments)
+    x, label = inputs(run, arguments.data)
+    with failures_named(path):
+        diagnosis = posterior.diagnose(x)
+    if arguments.json:
+        print_json(diagnosis.to_dict())
+    else:
+        print(f"{run.model_label} on {run.data_label}, functions at {label}\n")
+        print(diagnosis)
+    return 1 if arguments.check and not diagnosis.converged else 0
+
+
+def run_evaluate(arguments: argparse.Namespace) -> int:
+    """Print the scores."""
+    run, posterior, path = open_posterior(arguments)
+    x, y, label = inputs_and_targets(run, arguments.data)
+    with failures_named(path):
+        scores = bnn.metrics.evaluate(posterior, x, y)
+    if arguments.json:
+        print_json(scores.to_dict())
+    else:
+        print(f"{run.model_label} on {run.data_label}, scored on {label}, in the data's units")
+        print(scores)
+    return 0

@@ -1,0 +1,200 @@
+"""`bayesnn sample`: from options to a saved, diagnosed and scored posterior."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import zoo
+from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
+from bayesnn_ppl.cli.options import HMC_ONLY, MODEL_OPTIONS, NUTS_ONLY
+from bayesnn_ppl.cli.output import note, paragraph, print_json
+from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
+from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
+
+__all__ = ["draw", "load_data", "reserved", "run_sample"]
+
+
+def run_sample(arguments: argparse.Namespace) -> int:
+    """Sample, save, diagnose, score, and say what to type next."""
+    options = vars(arguments)
+    check_kernel_options(options)
+    if arguments.out is not None:
+        require_new(Path(arguments.out))
+    prepare_devices(arguments.chains, arguments.devices)
+    mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method)
+    dataset, data = load_data(options)
+    program, model, path = _model(arguments, dataset)
+    run = remember(
+        dataset,
+        made_by="bayesnn sample",
+        model=model,
+        posterior_temperature=arguments.posterior_temperature,
+        data=data,
+    )
+    label = Path(run.model_label).stem
+    folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
+    talk = not (arguments.quiet or arguments.json)
+    if talk:
+        note(f"{run.model_label} on {dataset!r}")
+    with failures_named(path), reserved(folder):
+        posterior = draw(program, dataset, options, mesh=mesh, progress=not arguments.quiet)
+        posterior.save(folder)
+    run.write(folder)
+    if talk:
+        print(f"Saved in {folder}\n", flush=True)
+    _report(posterior, dataset, run, folder, arguments)
+    return 0
+
+
+def _report(
+    posterior: Any, dataset: Any, run: Run, folder: Path, arguments: argparse.Namespace
+) -> None:
+    diagnosis = None if arguments.no_diagnose else posterior.diagnose(dataset.test.x)
+    scores = bnn.metrics.evaluate(posterior, *dataset.test)
+    if arguments.json:
+        print_json(
+            {
+                "folder": str(folder),
+                "draws": posterior.provenance["draws"],
+                "interrupted": posterior.provenance["interrupted"],
+                "seconds": posterior.provenance["seconds"],
+                "diagnosis": None if diagnosis is None else diagnosis.to_dict(),
+                "scores": scores.to_dict(),
+            }
+        )
+        return
+    if diagnosis is not None:
+        print(f"{diagnosis}\n")
+    print("Held-out scores, in the data's units")
+    print(scores)
+    if not arguments.quiet:
+        print(f"\n{_next_steps(run, folder)}")
+
+
+def _next_steps(run: Run, folder: Path) -> str:
+    program = f" --model {run.model['file']}" if "file" in run.model else ""
+    return "\n".join(
+        (
+            "What to type next",
+            f"  bayesnn predict {folder}{program} --out predictions.csv",
+            f"  bayesnn evaluate {folder}{program} --json",
+            f"  bayesnn diagnose {folder}{program}",
+        )
+    )
+
+
+def check_kernel_options(options: dict[str, Any]) -> None:
+    """Refuse options of another kernel.
+
+    Raises:
+        ValueError: one is given, or two contradict each other.
+    """
+    kernel = options["kernel"]
+    for name in HMC_ONLY if kernel == "nuts" else NUTS_ONLY:
+        if options[name] is not None:
+            flag = name.replace("_", "-")
+            raise ValueError(
+                f"The kernel {kernel} has no option --{flag}: "
+                + (
+                    "it finds the length of its trajectories itself, up to --max-tree-depth."
+                    if kernel == "nuts"
+                    else "the length of its trajectories is --trajectory-length or --num-steps."
+                )
+            )
+    if options["num_steps"] is not None and options["trajectory_length"] is not None:
+        raise ValueError("Give --num-steps or --trajectory-length, not both: each fixes the other.")
+
+
+def make_kernel(program: Any, options: dict[str, Any]) -> Any:
+    """The kernel of the options on the program."""
+    from numpyro.infer import HMC, NUTS
+
+    settings: dict[str, Any] = {
+        name: options[option]
+        for option, name in (
+            ("step_size", "step_size"),
+            ("target_accept", "target_accept_prob"),
+            ("max_tree_depth", "max_tree_depth"),
+            ("trajectory_length", "trajectory_length"),
+            ("num_steps", "num_steps"),
+        )
+        if options[option] is not None
+    }
+    if options["kernel"] == "nuts":
+        return NUTS(program, **settings)
+    if "num_steps" in settings:
+        settings["trajectory_length"] = None
+    return HMC(program, **settings)
+
+
+def load_data(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The data set of the options, and the arguments of `data.load` that bring it back."""
+    given = {
+        name: options[name]
+        for name in ("split", "target", "task", "test_fraction")
+        if options[name] is not None
+    }
+    dataset = bnn.data.load(options["data"], **given)
+    is_csv = options["data"].lower().endswith(".csv")
+    name = str(Path(options["data"]).resolve()) if is_csv else dataset.name
+    return dataset, {"name": name, **given}
+
+
+def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, dict[str, Any], Path | None]:
+    """The program, what brings it back, and the user's file if it is the user's."""
+    given = {name: value for name in MODEL_OPTIONS if (value := getattr(arguments, name)) is not None}
+    temperature = arguments.posterior_temperature
+    if not zoo.is_file(arguments.model):
+        program = zoo.build(arguments.model, given, task=dataset.task, classes=dataset.classes)
+        if temperature != 1.0:
+            program = bnn.cold(program, temperature)
+        return program, {"zoo": arguments.model, "options": given}, None
+    path, name = split_name(arguments.model)
+    if given:
+        flags = ", ".join(f"--{option.replace('_', '-')}" for option in given)
+        raise ValueError(
+            f"The options {flags} are for models of the zoo; `{path}` is a program of your own. "
+            "Set these things there."
+        )
+    program = load_program(path, name)
+    if temperature != 1.0:
+        program = bnn.cold(program, temperature)
+    return program, {"file": str(arguments.model), "name": name, "sha256": source_hash(path)}, path
+
+
+def draw(
+    program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, progress: bool
+) -> Any:
+    """Run the kernel of the options."""
+    return bnn.sample(
+        make_kernel(program, options),
+        *dataset.train,
+        warmup=options["warmup"],
+        draws=options["draws"],
+        chains=options["chains"],
+        seed=options["seed"],
+        chain_method=options["chain_method"],
+        mesh=mesh,
+        thinning=options["thinning"],
+        float64=options["float64"],
+        progress=progress,
+    )
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Make the folder before the work, so that hours of it cannot end in nowhere to write.
+
+    A folder that is still empty when the block fails is removed again.
+    """
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if made and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        raise

@@ -1,0 +1,27 @@
+"""Convergence in function space first, then weight by weight, then the sampler."""
+
+from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
+from bayesnn_ppl.diagnostics.convergence import (
+    Convergence,
+    convergence_summary,
+    ebfmi,
+    ess_bulk,
+    ess_tail,
+    mcse_mean,
+    rhat,
+)
+from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
+
+__all__ = [
+    "Convergence",
+    "Diagnosis",
+    "chains_apart",
+    "convergence_summary",
+    "diagnose",
+    "ebfmi",
+    "ess_bulk",
+    "ess_tail",
+    "mcse_mean",
+    "moved_share",
+    "rhat",
+]

@@ -1,0 +1,28 @@
+"""Numbers and chains as a sentence writes them."""
+
+import math
+
+
+def round_up(value: float) -> int:
+    """Round to two significant digits, upwards: an extrapolation deserves no more."""
+    unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit
+
+
+def listed(chains: list[int]) -> str:
+    """Chains by their numbers: "chain 3", "chains 1, 2 and 5"."""
+    if len(chains) == 1:
+        return f"chain {chains[0]}"
+    return f"chains {', '.join(map(str, chains[:-1]))} and {chains[-1]}"
+
+
+def in_chains(chains: list[int]) -> str:
+    """The same after a blank and "in", or nothing."""
+    return f" in {listed(chains)}" if chains else ""
+
+
+def percent(share: float) -> str:
+    """Round down, so that only a whole is 100 %, and something is never 0 %."""
+    if 0 < share < 0.001:
+        return f"{100 * share:.2g} %"
+    return f"{math.floor(1000 * share + 1e-9) / 10:g} %"

@@ -1,0 +1,79 @@
+"""Shape and range checks shared by the metrics; broadcasting would give wrong scores silently."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def real(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """`value` as a non-empty float64 array."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"`{name}` has dtype {array.dtype}, but a score needs real numbers.")
+    if array.size == 0:
+        raise ValueError(f"`{name}` is empty (shape {array.shape}): there is nothing to score.")
+    return array.astype(np.float64)
+
+
+def same_shape(**arrays: NDArray) -> None:
+    """Refuse arrays of different shapes, which NumPy would broadcast against each other."""
+    names = " and ".join(f"`{name}`" for name in arrays)
+    shapes = [array.shape for array in arrays.values()]
+    if len(set(shapes)) > 1:
+        listed = ", ".join(str(shape) for shape in shapes)
+        raise ValueError(
+            f"{names} must have one shape, but they have {listed}. "
+            "Scores do not broadcast: squeeze or reshape first, for example y[:, 0]."
+        )
+
+
+def draws_of(value: ArrayLike, name: str, y: NDArray) -> NDArray[np.float64]:
+    """`value` as an array of shape (S, *y.shape)."""
+    array = real(value, name)
+    if array.ndim != y.ndim + 1 or array.shape[1:] != y.shape:
+        raise ValueError(
+            f"`{name}` has shape {array.shape}, but must be (S, ...) with the shape of `y`, "
+            f"{y.shape}, after the axis of draws."
+        )
+    return array
+
+
+def class_probabilities(value: ArrayLike, name: str = "probabilities") -> NDArray:
+    """`value` as floating class probabilities (..., K); float32 stays float32."""
+    array = np.asarray(value)
+    if array.dtype.kind != "f":
+        array = real(array, name)
+    if array.dtype.itemsize < 4:
+        array = array.astype(np.float32)
+    if array.ndim < 2 or array.size == 0:
+        raise ValueError(
+            f"`{name}` has shape {array.shape}, but must be (..., K) with the classes last. "
+            "For a binary probability p of shape (N,) pass np.stack([1 - p, p], -1)."
+        )
+    total = array.sum(axis=-1, dtype=np.float64)
+    # NaN passes on purpose: a broken prediction must show as a NaN score.
+    if (array < 0).any() or (np.abs(total - 1) > 1e-2).any():
+        raise ValueError(
+            f"`{name}` must be non-negative and sum to 1 over the last axis; here the smallest "
+            f"value is {np.nanmin(array):.3g} and the sums run from {np.nanmin(total):.3g} to "
+            f"{np.nanmax(total):.3g}. Pass probabilities, not logits or log probabilities."
+        )
+    return array
+
+
+def class_labels(value: ArrayLike, probabilities: NDArray) -> NDArray[np.intp]:
+    """`value` as integer labels of the shape of `probabilities` without its last axis."""
+    array = np.asarray(value)
+    classes = probabilities.shape[-1]
+    if array.shape != probabilities.shape[:-1]:
+        raise ValueError(
+            f"`labels` has shape {array.shape}, but `probabilities` {probabilities.shape} needs "
+            f"{probabilities.shape[:-1]}. Pass class numbers, not one-hot vectors."
+        )
+    if array.dtype.kind not in "iub" and not np.array_equal(array, np.round(array)):
+        raise TypeError("`labels` holds values that are no integers. Pass class numbers.")
+    if array.min() < 0 or array.max() >= classes:
+        raise ValueError(
+            f"`labels` runs from {array.min()} to {array.max()}, but there are {classes} classes, "
+            f"numbered 0 to {classes - 1}."
+        )
+    return array.astype(np.intp)

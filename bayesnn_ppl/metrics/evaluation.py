@@ -1,0 +1,186 @@
+"""All scores of a posterior on held-out data, in the data's units."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
+from bayesnn_ppl.metrics.scores import (
+    accuracy,
+    brier,
+    crps_samples,
+    interval_coverage,
+    interval_width,
+    nll_moment_matched,
+    nll_probabilities,
+    rmse,
+)
+
+_MEANING = {
+    "rmse": "root mean squared error of the predictive mean",
+    "nll_mixture": "-log density of a row, mixture over draws, nats",
+    "nll_moment_matched": "-log density of a Gaussian of equal moments, nats",
+    "crps": "continuous ranked probability score",
+    "accuracy": "share of right labels",
+    "nll": "-log of the averaged probability, nats",
+    "brier": "squared error summed over classes, 0 to 2",
+    "ece_bnn_hmc": "calibration error, 20 equal-mass bins",
+    "ece_tfp": "calibration error, 10 equal-width bins",
+    "ece_bnn_priors": "calibration error, 30 equal-width bins",
+    "entropy": "mean predictive entropy, nats",
+    "mutual_information": "mean label-parameter information, nats",
+}
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, float]):
+    """Scores by name, a read-only mapping that prints as a table.
+
+    `task` is "regression" or "classification", `rows` the number of rows scored.
+    """
+
+    task: str
+    rows: int
+    scores: Mapping[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        return self.scores[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __str__(self) -> str:
+        name_width = max(map(len, self.scores))
+        values = {name: f"{value:.4f}" for name, value in self.scores.items()}
+        value_width = max(map(len, values.values()))
+        lines = [f"{self.task.capitalize()}, {self.rows} rows"]
+        for name, value in values.items():
+            lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Task, number of rows and scores in one flat dictionary."""
+        return {"task": self.task, "rows": self.rows, **self.scores}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON; a score that is not finite becomes null."""
+        return json.dumps(
+            {
+                name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in self.to_dict().items()
+            },
+            indent=2,
+            allow_nan=False,
+        )
+
+
+def evaluate(
+    posterior: Any,
+    x: Any,
+    y: Any,
+    *,
+    intervals: Sequence[float] = (0.5, 0.9, 0.95),
+    samples: int = 1000,
+) -> Evaluation:
+    """Score a posterior's predictions at `x` against `y`.
+
+    Regression: `rmse`, `nll_mixture` (exact mixture over draws), `nll_moment_matched`, `crps`
+    (fair estimate from predictive samples), and `coverage_XX` and `width_XX` of each central
+    interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
+    over elements except `nll_mixture`, which is the joint density of a whole row.
+    Classification: `accuracy`, `nll`, `brier`, the three published calibration errors, and the
+    mean predictive `entropy` and `mutual_information`.
+
+    Args:
+        posterior: an object whose `predict(x)` gives a prediction in the data's units.
+        x: inputs, leading axis N.
+        y: targets in the training units, leading axis N; scores are in the data's units.
+        intervals: probabilities of the central intervals, inside (0, 1). Regression only.
+        samples: predictive samples behind the CRPS (seed 0). Regression only.
+
+    Returns:
+        An `Evaluation`.
+
+    Raises:
+        ValueError: `intervals` or `samples` out of range, x and y of different lengths, y of
+            another shape than the predictions, or a prediction of another task.
+    """
+    for level in intervals:
+        if not 0 < level < 1:
+            raise ValueError(
+                f"`intervals` holds {level}, but the probability of an interval lies inside "
+                "(0, 1): write 0.95 for 95 %."
+            )
+    if samples < 2:
+        raise ValueError(f"`samples` is {samples}, but the CRPS needs two or more.")
+    if len(x) != len(y):
+        raise ValueError(
+            f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."
+        )
+    prediction = posterior.predict(x)
+    if prediction.task == "classification":
+        scores = _classification(prediction, y)
+    elif prediction.task == "regression":
+        scores = _regression(prediction, y, intervals, samples)
+    else:
+        raise ValueError(
+            f"The prediction's task is {prediction.task!r}, but `evaluate` scores 'regression' "
+            "and 'classification'. Use the functions of `metrics` on the prediction's arrays."
+        )
+    return Evaluation(prediction.task, len(y), scores)
+
+
+def _regression(
+    prediction: Any, y: Any, intervals: Sequence[float], samples: int
+) -> dict[str, float]:
+    target = np.asarray(prediction.y(y))
+    mean = np.asarray(prediction.mean)
+    if target.shape != mean.shape:
+        raise ValueError(
+            f"`y` has shape {target.shape}, but the predictions have {mean.shape}. "
+            "Give y the shape it had in training."
+        )
+    scores = {
+        "rmse": rmse(mean, target),
+        "nll_mixture": float(-np.mean(np.asarray(prediction.log_prob(y), dtype=np.float64))),
+        "nll_moment_matched": nll_moment_matched(mean, prediction.variance, target),
+        "crps": crps_samples(prediction.samples(samples, seed=0), target),
+    }
+    for level in intervals:
+        lower = prediction.quantile((1 - level) / 2)
+        upper = prediction.quantile((1 + level) / 2)
+        scores[f"coverage_{100 * level:g}"] = interval_coverage(lower, upper, target)
+        scores[f"width_{100 * level:g}"] = interval_width(lower, upper)
+    return scores
+
+
+def _classification(prediction: Any, y: Any) -> dict[str, float]:
+    probabilities = np.asarray(prediction.probabilities)
+    scores = {
+        "accuracy": accuracy(probabilities, y),
+        "nll": nll_probabilities(probabilities, y),
+        "brier": brier(probabilities, y),
+    }
+    for variant in VARIANTS:
+        scores[f"ece_{variant}"] = expected_calibration_error(probabilities, y, variant=variant)
+    scores["entropy"] = float(np.mean(np.asarray(prediction.entropy, dtype=np.float64)))
+    scores["mutual_information"] = float(
+        np.mean(np.asarray(prediction.mutual_information, dtype=np.float64))
+    )
+    return scores
+
+
+def _meaning(name: str) -> str:
+    kind, _, level = name.partition("_")
+    if kind == "coverage":
+        return f"share of targets inside the central {level} % interval"
+    if kind == "width":
+        return f"mean width of the central {level} % interval"
+    return _MEANING[name]

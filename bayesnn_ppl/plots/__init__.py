@@ -1,0 +1,22 @@
+"""Figures of a posterior: arrays in, one Matplotlib figure out.
+
+No function here shows a figure, registers it with pyplot or changes a global setting, so nothing
+has to be closed. Save a figure with `figure.savefig(path)`; a notebook displays it as the value of
+a cell.
+"""
+
+from bayesnn_ppl.plots.coverage import plot_coverage
+from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
+from bayesnn_ppl.plots.predictive_band import plot_band
+from bayesnn_ppl.plots.reliability import plot_reliability
+from bayesnn_ppl.plots.rhat_histogram import plot_rhat
+from bayesnn_ppl.plots.trace_rank import plot_trace_rank
+
+__all__ = [
+    "plot_band",
+    "plot_coverage",
+    "plot_predicted_observed",
+    "plot_reliability",
+    "plot_rhat",
+    "plot_trace_rank",
+]
