@@ -1,0 +1,144 @@
+"""Bad models and bad data: each a sentence, and nothing is compiled."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.contrib.module import random_flax_module
+from numpyro.infer import NUTS
+
+import bayesnn_ppl as bnn
+
+X = np.random.default_rng(0).normal(size=(12, 3))
+Y = X[:, 0]
+LABELS = np.arange(12) % 3
+
+
+def changed(array, index, value):
+    array = np.array(array, dtype=object if isinstance(value, str) else float)
+    array[index] = value
+    return array
+
+
+def no_plate(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0).to_event(1), obs=y)
+
+
+def another_plate(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("rows", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
+def short_plate(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", 5):
+        numpyro.sample("y", dist.Normal(w, 1.0), obs=y[:5])
+
+
+def another_name(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("obs", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
+def outside_the_plate(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0]):
+        pass
+    numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0).to_event(1), obs=y)
+
+
+def nothing_latent(x, y=None, *, batch_size=None):
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x[:, 0], 1.0), obs=y)
+
+
+def misspelled_prior(x, y=None, *, batch_size=None):
+    priors = {"Dense_0.kernal": dist.Normal(0, 1), "Dense_0.bias": dist.Normal(0, 1)}
+    net = random_flax_module("net", bnn.nn.MLP(()), priors, x[:1])
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(net(x), 1.0), obs=y)
+
+
+LINEAR = bnn.models.linear()
+CASES = {
+    "NaN in x": (LINEAR, changed(X, (4, 1), np.nan), Y, r"x\[4, 1\] = nan"),
+    "infinite y": (LINEAR, X, changed(Y, 2, np.inf), r"y\[2\] = inf"),
+    "text in x": (LINEAR, changed(X, (0, 0), "red"), Y, "`x` must hold numbers.*object"),
+    "ragged x": (LINEAR, [[1.0], [1.0, 2.0]], Y[:2], "not a rectangular array"),
+    "no rows": (LINEAR, X[:0], Y[:0], "at least one row"),
+    "scalar x": (LINEAR, 3.0, Y, "at least one row"),
+    "no targets": (LINEAR, X, None, "`y` is None"),
+    "rows differ": (LINEAR, X, Y[:-1], "`x` has 12 rows and `y` has 11"),
+    "column of targets": (LINEAR, X, Y[:, None], r"Flatten the targets: `y\[:, 0\]`"),
+    "two targets": (LINEAR, X, X[:, :2], r"shape \(12,\), but the data `y` have shape \(12, 2\)"),
+    "label too large": (
+        bnn.models.logistic(classes=2), X, LABELS, r"y\[2\] = 2 cannot come .* 0 … 1"
+    ),
+    "label gap": (
+        bnn.models.logistic(classes=4), X, LABELS, r"4 classes, but the labels \[3\] never occur"
+    ),
+    "fractional label": (
+        bnn.models.logistic(classes=3), X, LABELS + 0.5, r"y\[0\] = 0.5 cannot come"
+    ),
+    "bernoulli label": (
+        bnn.models.mlp(hidden=(), likelihood=bnn.likelihoods.bernoulli()), X, LABELS,
+        r"y\[2\] = 2 cannot come from the model's Bernoulli",
+    ),
+    "no plate": (no_plate, X, Y, 'no plate "data"'),
+    "another plate": (another_plate, X, Y, r"Its plates are \['rows'\]"),
+    "short plate": (short_plate, X, Y, 'plate "data" has size 5, but `x` has 12 rows'),
+    "no site y": (another_name, X, Y, r'no observed site "y".*observed sites are \[\'obs\'\]'),
+    "site outside": (outside_the_plate, X, Y, 'must be inside the plate "data"'),
+    "nothing latent": (nothing_latent, X, Y, "nothing to sample"),
+    "parameter without prior": (
+        misspelled_prior, X, Y, "`Dense_0.kernel` of shape .* has no prior and would stay"
+    ),
+    "prior by name": (
+        bnn.models.linear(prior={"*.kernal": dist.Normal(), "*": dist.Normal()}), X, Y,
+        r"`\*.kernal` matches no parameter",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_models_and_data_are_refused_before_compilation(case, compilations):
+    model, x, y, sentence = CASES[case]
+    before = compilations()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        bnn.sample(NUTS(model), x, y, warmup=1, draws=1, progress=False)
+    assert compilations() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"chains": 0}, "`chains` must be at least 1, not 0"),
+        ({"draws": 0}, "`draws` must be at least 1"),
+        ({"warmup": -1}, "`warmup` must be at least 0"),
+        ({"thinning": 0}, "`thinning` must be at least 1"),
+        ({"seed": 1.5}, "`seed` must be a whole number"),
+        ({"chains": True}, "`chains` must be a whole number"),
+        ({"chain_method": "parallell"}, "Did you mean `parallel`"),
+    ],
+)
+def test_bad_settings_are_refused_before_compilation(settings, sentence, compilations):
+    before = compilations()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        bnn.sample(NUTS(LINEAR), X, Y, **({"warmup": 1, "draws": 1, "progress": False} | settings))
+    assert compilations() == before
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sentence"),
+    [
+        (LINEAR, r"Build it from your model: `NUTS\(model\)`"),
+        (NUTS(potential_fn=lambda z: z**2), "has no model"),
+        ("nuts", "must be a numpyro.infer.mcmc.MCMCKernel"),
+    ],
+)
+def test_what_is_no_kernel_of_a_model_is_refused(kernel, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        bnn.sample(kernel, X, Y, warmup=1, draws=1, progress=False)
