@@ -36,7 +36,7 @@ __all__ = [
     "tempered",
 ]
 
-Model = Callable[..., Any]
+type Model = Callable[..., Any]
 
 
 def _positive_temperature(temperature: float, where: str) -> float:
@@ -193,10 +193,11 @@ def minibatch(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Any, Any]:
     Returns:
         `(x, y)`, each with leading axis B, the plate's subsample size.
     """
-    return tuple(
-        None if a is None else numpyro.subsample(a, event_dim=jax.numpy.ndim(a) - 1)
-        for a in (x, y)
-    )  # type: ignore[return-value]
+
+    def rows(array: ArrayLike) -> Any:
+        return numpyro.subsample(array, event_dim=jax.numpy.ndim(array) - 1)
+
+    return rows(x), None if y is None else rows(y)
 
 
 def random_network(
@@ -273,7 +274,8 @@ def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tu
 def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     from flax import nnx
 
-    _, params, other = nnx.split(network, nnx.Param, ...)
+    _, *states = nnx.split(network, nnx.Param, nnx.Not(nnx.Param))
+    params, other = states
     state = sorted(_flatten(nnx.to_pure_dict(other)))
     if state:
         raise ValueError(
@@ -289,12 +291,13 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
 
 def _sample_network_prior(
     name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
-) -> dict[str, Any]:
+) -> dict[Any, Any]:
     with numpyro.handlers.scope(prefix=name):
         values = prior.sample_checked(shapes, x)
-    tree: dict[str, Any] = {}
+    tree: dict[Any, Any] = {}
     for dotted, value in values.items():
-        *path, leaf = [int(key) if key.isdigit() else key for key in dotted.split(".")]
+        keys: list[Any] = [int(key) if key.isdigit() else key for key in dotted.split(".")]
+        *path, leaf = keys
         node = tree
         for key in path:
             node = node.setdefault(key, {})

@@ -106,9 +106,7 @@ class Posterior:
         float64 = run["precision"] == "float64"
         if x.dtype.kind == "f":
             x = x.astype(np.float64 if float64 else np.float32)
-        return Components(
-            self.model, self._latents(), x, memory=memory, float64=float64
-        )
+        return Components(self.model, self._latents(), x, memory=memory, float64=float64)
 
     def _latents(self) -> dict[str, np.ndarray]:
         """Latent site -> array (chain · draw, ...)."""

@@ -27,9 +27,7 @@ _BERNOULLI = (dist.BernoulliLogits, dist.BernoulliProbs)
 
 def base_distribution(fn: Any) -> Any:
     """The distribution inside `Independent`, `Expanded` and `Masked`."""
-    while isinstance(
-        fn, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution
-    ):
+    while isinstance(fn, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution):
         fn = fn.base_dist
     return fn
 
@@ -131,9 +129,7 @@ def _mixture_quantile(components: Any, levels: Any) -> Any:
     def halve(_: int, bracket: Any) -> Any:
         low, high = bracket
         middle = 0.5 * (low + high)
-        below = (
-            jax.vmap(lambda fn: base_distribution(fn).cdf(middle))(components).mean(0) < q
-        )
+        below = jax.vmap(lambda fn: base_distribution(fn).cdf(middle))(components).mean(0) < q
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
     low, high = jax.lax.fori_loop(0, 50, halve, (ends.min(0), ends.max(0)))
@@ -217,15 +213,12 @@ class Prediction:
     def __init__(self, components: Components, *, centre: Any = 0.0, scale: Any = 1.0) -> None:
         self.components = components
         self._centre, self._scale = np.asarray(centre), np.asarray(scale)
-        self.task = (
-            "classification" if is_label(components.distribution) else "regression"
-        )
+        self.task = "classification" if is_label(components.distribution) else "regression"
 
     def __repr__(self) -> str:
         shape = tuple(self.components.distribution.shape())
         return (
-            f"<Prediction ({self.task}) of y {shape}, "
-            f"a mixture of {self.components.count} draws>"
+            f"<Prediction ({self.task}) of y {shape}, a mixture of {self.components.count} draws>"
         )
 
     @cached_property
@@ -360,9 +353,7 @@ class Prediction:
 def _has_inverse(base: Any) -> bool:
     """Whether the distribution implements `icdf` and `cdf` itself."""
     cls = type(base)
-    return (
-        cls.icdf is not dist.Distribution.icdf and cls.cdf is not dist.Distribution.cdf
-    )
+    return cls.icdf is not dist.Distribution.icdf and cls.cdf is not dist.Distribution.cdf
 
 
 def function_values(components: Components) -> dict[str, np.ndarray]:

@@ -47,7 +47,9 @@ def test_cold_equals_tempered_with_a_rescaled_prior(temperature):
         energies = {}
         gradients = {}
         for name, model in {"cold": cold, "tempered": tempered}.items():
-            energy = jax.jit(jax.value_and_grad(lambda z, m=model: potential_energy(m, (X, Y), {}, z)))
+            energy = jax.jit(
+                jax.value_and_grad(lambda z, m=model: potential_energy(m, (X, Y), {}, z))
+            )
             values = [energy(z) for z in points]
             energies[name] = np.array([v for v, _ in values])
             gradients[name] = [jax.flatten_util.ravel_pytree(g)[0] for _, g in values]

@@ -17,9 +17,7 @@ RNG = np.random.default_rng(5)
 CHAINS, DRAWS, ROWS = 2, 7, 11
 X = RNG.normal(size=(ROWS, 3)).astype(np.float32)
 Y = RNG.normal(size=ROWS).astype(np.float32)
-UNITS = bnn.data.Standardisation(
-    x_mean=np.zeros(3), x_scale=np.ones(3), y_mean=50.0, y_scale=4.0
-)
+UNITS = bnn.data.Standardisation(x_mean=np.zeros(3), x_scale=np.ones(3), y_mean=50.0, y_scale=4.0)
 SMALL = 1  # bytes: forces blocks of a single row
 
 
@@ -37,9 +35,7 @@ def random_draws(**shapes):
 def linear(outputs, likelihood, units=None, **more):
     draws = random_draws(**{"net/Dense_0.kernel": (3, outputs), "net/Dense_0.bias": (outputs,)})
     draws |= {n: np.abs(v) + 0.2 for n, v in random_draws(**more).items()}
-    model = bnn.bayesian_network(
-        bnn.nn.MLP((), outputs=outputs), bnn.priors.normal(), likelihood
-    )
+    model = bnn.bayesian_network(bnn.nn.MLP((), outputs=outputs), bnn.priors.normal(), likelihood)
     statistics = {"lp": np.zeros((CHAINS, DRAWS))}
     posterior = bnn.Posterior.from_arrays(
         draws, statistics, attributes(draws), model=model, standardisation=units
@@ -71,8 +67,9 @@ def test_regression_is_the_exact_mixture_in_the_datas_units(gaussian, memory):
     np.testing.assert_allclose(prediction.log_prob(Y), density, rtol=1e-4)
     for q in (0.05, 0.5, 0.9):
         exact = [
-            optimize.brentq(lambda v, i=i, q=q: stats.norm(mean[:, i], sd[:, i]).cdf(v).mean() - q,
-                            -1e3, 1e3)
+            optimize.brentq(
+                lambda v, i=i, q=q: stats.norm(mean[:, i], sd[:, i]).cdf(v).mean() - q, -1e3, 1e3
+            )
             for i in range(ROWS)
         ]
         np.testing.assert_allclose(prediction.quantile(q), exact, rtol=1e-4)
@@ -129,9 +126,7 @@ def test_heteroscedastic_noise_is_a_function_of_x():
     prediction = posterior.predict(X)
     np.testing.assert_allclose(prediction.aleatoric, (sd**2).mean(0), rtol=1e-4)
     np.testing.assert_allclose(prediction.epistemic, outputs[..., 0].var(0), rtol=1e-4)
-    np.testing.assert_allclose(
-        posterior.function_values(X)["sd"].reshape(-1, ROWS), sd, rtol=1e-4
-    )
+    np.testing.assert_allclose(posterior.function_values(X)["sd"].reshape(-1, ROWS), sd, rtol=1e-4)
 
 
 def check_labels(posterior, p, labels):
@@ -178,7 +173,10 @@ def test_images_have_an_uncertainty_in_every_pixel():
         ToImage(), bnn.priors.normal(), bnn.likelihoods.heteroscedastic(outputs=None, floor=0.01)
     )
     posterior = bnn.Posterior.from_arrays(
-        draws, {"lp": np.zeros((CHAINS, DRAWS))}, attributes(draws), model=model,
+        draws,
+        {"lp": np.zeros((CHAINS, DRAWS))},
+        attributes(draws),
+        model=model,
         standardisation=UNITS,
     )
     flat = {n: v.reshape(-1, *v.shape[2:]).astype(float) for n, v in draws.items()}
@@ -241,7 +239,10 @@ def test_double_precision_predictions():
         (lambda p: p.predict(X[0, 0]), "at least one row"),
         (lambda p: p.predict(np.array([["a"]])), "array of numbers"),
         (lambda p: p.predict(X * np.nan), "not finite"),
-        (lambda p: p.predict(X).log_prob(Y[:, None]), r"shape \(11, 1\), .* predicts shape \(11,\)"),
+        (
+            lambda p: p.predict(X).log_prob(Y[:, None]),
+            r"shape \(11, 1\), .* predicts shape \(11,\)",
+        ),
         (lambda p: p.predict(X).quantile(1.0), "between 0 and 1"),
         (lambda p: p.predict(X).probabilities, "Only a model with labels"),
         (lambda p: p.predict(X).entropy, "Only a model with labels"),

@@ -38,7 +38,12 @@ def build_parser() -> tuple[Parser, list[str]]:
         ("evaluate", "score a saved run on held-out rows", _evaluate, "reading:run_evaluate"),
         ("predict", "predict with a saved run, as CSV", _predict, "predicting:run_predict"),
         ("data", "list the data sets, or describe one", _data, "listing:run_data"),
-        ("models", "list the models with their numbers of parameters", _models, "listing:run_models"),
+        (
+            "models",
+            "list the models with their numbers of parameters",
+            _models,
+            "listing:run_models",
+        ),
     ):
         sub = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         arguments(sub)
@@ -62,7 +67,10 @@ def _when_called(target: str) -> Callable[[argparse.Namespace], int]:
 
 def _sample(parser: Parser) -> None:
     parser.add_argument(
-        "model", nargs="?", default="mlp", metavar="MODEL",
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
         help="a name of `bayesnn models`, or a path to a .py file that defines the program "
         "`model(x, y=None, *, batch_size=None)`; FILE.py:NAME takes another name [default: mlp]",
     )
@@ -71,8 +79,12 @@ def _sample(parser: Parser) -> None:
     options.add_model(parser)
     group = parser.add_argument_group("where the run goes")
     option(
-        group, "--out", "folder of the run, new or empty", metavar="FOLDER",
-        unit="path", shown="runs/DATA-MODEL, with -2, -3, ... if it is taken",
+        group,
+        "--out",
+        "folder of the run, new or empty",
+        metavar="FOLDER",
+        unit="path",
+        shown="runs/DATA-MODEL, with -2, -3, ... if it is taken",
     )
     switch(group, "--no-diagnose", "do not judge convergence after sampling")
     switch(group, "--quiet", "no progress bar and no hints, only the results")
@@ -81,16 +93,25 @@ def _sample(parser: Parser) -> None:
 def _add_run(parser: Parser) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder that `bayesnn sample` made")
     option(
-        parser, "--model", "the .py file of the run, where it was made with one: code is never "
-        "started from a stored path", metavar="FILE.py", unit="path", shown="the run's zoo model",
+        parser,
+        "--model",
+        "the .py file of the run, where it was made with one: code is never "
+        "started from a stored path",
+        metavar="FILE.py",
+        unit="path",
+        shown="the run's zoo model",
     )
 
 
 def _diagnose(parser: Parser) -> None:
     _add_run(parser)
     option(
-        parser, "--data", "where the functions are judged: a .csv file with the run's features, "
-        "or a data set with them", metavar="NAME|FILE.csv", unit="name or path",
+        parser,
+        "--data",
+        "where the functions are judged: a .csv file with the run's features, "
+        "or a data set with them",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
         shown="the run's test rows",
     )
     switch(parser, "--check", "exit status 1 unless the run has converged")
@@ -99,8 +120,12 @@ def _diagnose(parser: Parser) -> None:
 def _evaluate(parser: Parser) -> None:
     _add_run(parser)
     option(
-        parser, "--data", "rows to score on: a .csv file with the run's features and target, or "
-        "the test rows of a data set with them", metavar="NAME|FILE.csv", unit="name or path",
+        parser,
+        "--data",
+        "rows to score on: a .csv file with the run's features and target, or "
+        "the test rows of a data set with them",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
         shown="the run's test rows",
     )
 
@@ -108,31 +133,60 @@ def _evaluate(parser: Parser) -> None:
 def _predict(parser: Parser) -> None:
     _add_run(parser)
     option(
-        parser, "--data", "rows to predict: a .csv file with the run's features, or the test rows "
-        "of a data set with them", metavar="NAME|FILE.csv", unit="name or path",
+        parser,
+        "--data",
+        "rows to predict: a .csv file with the run's features, or the test rows "
+        "of a data set with them",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
         shown="the run's test rows",
     )
     option(
-        parser, "--split", "test rows of this split of a data set", type=whole(0), metavar="K",
-        unit="number", shown="that of the run",
+        parser,
+        "--split",
+        "test rows of this split of a data set",
+        type=whole(0),
+        metavar="K",
+        unit="number",
+        shown="that of the run",
     )
     option(
-        parser, "--out", "file to write, which must not exist", metavar="FILE", unit="path",
+        parser,
+        "--out",
+        "file to write, which must not exist",
+        metavar="FILE",
+        unit="path",
         shown="standard output",
     )
     option(
-        parser, "--quantiles", "levels of the quantiles, for regression", type=levels,
-        metavar="Q,Q", unit="probabilities", shown="0.05,0.95",
+        parser,
+        "--quantiles",
+        "levels of the quantiles, for regression",
+        type=levels,
+        metavar="Q,Q",
+        unit="probabilities",
+        shown="0.05,0.95",
     )
 
 
 def _demo(parser: Parser) -> None:
     option(
-        parser, "--out", "folder of the run; an earlier demo there is replaced",
-        default="runs/demo", metavar="FOLDER", unit="path",
+        parser,
+        "--out",
+        "folder of the run; an earlier demo there is replaced",
+        default="runs/demo",
+        metavar="FOLDER",
+        unit="path",
     )
-    option(parser, "--seed", "seed of all randomness", default=0, type=whole(0), metavar="N",
-           unit="whole number")
+    option(
+        parser,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="whole number",
+    )
 
 
 def _data(parser: Parser) -> None:
@@ -144,18 +198,51 @@ def _data(parser: Parser) -> None:
 
 def _models(parser: Parser) -> None:
     parser.add_argument(
-        "model", nargs="?", metavar="MODEL",
+        "model",
+        nargs="?",
+        metavar="MODEL",
         help="show this one: a name, or a path to a .py file [default: list the zoo]",
     )
     option(
-        parser, "--data", "count parameters for this data set", metavar="NAME|FILE.csv",
-        unit="name or path", shown="diabetes, and digits for classification",
+        parser,
+        "--data",
+        "count parameters for this data set",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+        shown="diabetes, and digits for classification",
     )
-    option(parser, "--target", "column to predict, of a .csv file", metavar="COLUMN",
-           unit="name", shown="none")
-    option(parser, "--task", "task, of a .csv file", type=choice("regression", "classification"),
-           metavar="{regression,classification}", unit="word", shown="inferred")
-    option(parser, "--inputs", "count for this many inputs, in place of --data", type=whole(1),
-           metavar="D", unit="features", shown="those of the data")
-    option(parser, "--classes", "count for this many classes, with --inputs", type=whole(2),
-           metavar="K", unit="classes", shown="10")
+    option(
+        parser,
+        "--target",
+        "column to predict, of a .csv file",
+        metavar="COLUMN",
+        unit="name",
+        shown="none",
+    )
+    option(
+        parser,
+        "--task",
+        "task, of a .csv file",
+        type=choice("regression", "classification"),
+        metavar="{regression,classification}",
+        unit="word",
+        shown="inferred",
+    )
+    option(
+        parser,
+        "--inputs",
+        "count for this many inputs, in place of --data",
+        type=whole(1),
+        metavar="D",
+        unit="features",
+        shown="those of the data",
+    )
+    option(
+        parser,
+        "--classes",
+        "count for this many classes, with --inputs",
+        type=whole(2),
+        metavar="K",
+        unit="classes",
+        shown="10",
+    )

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     # The place of a warning inside the library says nothing to a user of the shell.
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
         return _run(arguments)
 
 
@@ -55,10 +55,8 @@ def _run(arguments: argparse.Namespace) -> int:
     full = arguments.traceback or os.environ.get("BAYESNN_TRACEBACK", "") not in ("", "0")
     try:
         return arguments.run(arguments)
-    except SystemExit as leaving:  # a command that found its options in contradiction
-        return int(leaving.code or 0)
     except KeyboardInterrupt:
-        complain("Interrupted before there was a result; nothing was saved.")
+        complain("Interrupted before the job was done.")
     except BrokenPipeError:
         # The reader, such as `head`, has left: not even the interpreter's last flush may fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

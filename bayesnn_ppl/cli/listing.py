@@ -59,15 +59,20 @@ def _list_data(arguments: argparse.Namespace) -> int:
     given = [name for name in ("target", "task", "test_fraction") if getattr(arguments, name)]
     if given or arguments.split:
         flag = (given or ["split"])[0].replace("_", "-")
-        raise ValueError(f"--{flag} needs a data set to describe: `bayesnn data NAME --{flag} ...`.")
+        raise ValueError(
+            f"--{flag} needs a data set to describe: `bayesnn data NAME --{flag} ...`."
+        )
     known = bnn.data.names()
     if arguments.json:
         print_json(known)
         return 0
     print(table(("NAME", "DATA"), known.items()))
     print(
-        "\n" + paragraph("Or give the path of a .csv file with a header, and its --target column. "
-        "`bayesnn data NAME` tells more.")
+        "\n"
+        + paragraph(
+            "Or give the path of a .csv file with a header, and its --target column. "
+            "`bayesnn data NAME` tells more."
+        )
     )
     return 0
 
@@ -133,9 +138,12 @@ def run_models(arguments: argparse.Namespace) -> int:
     )
     if arguments.model is None:
         print(
-            "\n" + paragraph("Count for other data with --data NAME, or --inputs D --classes K. "
-            "`bayesnn models NAME` shows what a model can be told; a model of your own is the path "
-            "of its .py file.")
+            "\n"
+            + paragraph(
+                "Count for other data with --data NAME, or --inputs D --classes K. "
+                "`bayesnn models NAME` shows what a model can be told; a model of your own is the "
+                "path of its .py file."
+            )
         )
     elif "signature" in found[0]:
         print("\n" + "\n".join(f"  {line}" for line in found[0]["signature"]))
@@ -152,7 +160,9 @@ def _describe(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "description": (inspect.getdoc(make) or "").split("\n\n")[0].replace("\n", " "),
         "parameters": None,
         "counted_for": "",
-        "signature": [f"{name}("] + [f"    {p}," for p in inspect.signature(make).parameters.values()] + [")"],
+        "signature": [f"{name}("]
+        + [f"    {p}," for p in inspect.signature(make).parameters.values()]
+        + [")"],
     }
     task, width, classes, label = _shape(can, arguments)
     entry["counted_for"] = label
@@ -169,7 +179,9 @@ def _shape(can: tuple[str, ...], arguments: argparse.Namespace) -> tuple[str, in
     """Task, inputs and classes to count for, and these in words."""
     if arguments.inputs is not None:
         classes = arguments.classes
-        task = "classification" if can == ("classification",) or (classes and len(can) > 1) else can[0]
+        task = (
+            "classification" if can == ("classification",) or (classes and len(can) > 1) else can[0]
+        )
         if task == "regression":
             return task, arguments.inputs, None, f"d={arguments.inputs}"
         classes = classes or 10

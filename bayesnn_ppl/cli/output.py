@@ -45,7 +45,9 @@ def paragraph(text: str, *, indent: str = "") -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
     """Columns of text; the last one is folded to the width of the output.
 
     Args:

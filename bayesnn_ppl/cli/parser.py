@@ -24,9 +24,9 @@ __all__ = [
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with one-sentence errors, nearest matches and no abbreviations."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, allow_abbrev=False, **options)
+    def __init__(self, **options: Any) -> None:
+        options = {"formatter_class": argparse.RawDescriptionHelpFormatter, **options}
+        super().__init__(**options | {"allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line, and leave with status 2."""
@@ -35,9 +35,7 @@ class Parser(argparse.ArgumentParser):
         where = "" if len(words) == 1 else f" {words[1]}"
         if not message.endswith((".", "?")):
             message += "."
-        print(
-            f"bayesnn{where}: error: {message} See `{self.prog} --help`.", file=sys.stderr
-        )
+        print(f"bayesnn{where}: error: {message} See `{self.prog} --help`.", file=sys.stderr)
         raise SystemExit(2)
 
     def options(self) -> list[str]:
@@ -87,7 +85,10 @@ def option(
     """
     words = shown if shown is not None else str(default)
     group.add_argument(
-        name, default=default, help=f"{text} [{unit}; default: {words}]".replace("%", "%%"), **settings
+        name,
+        default=default,
+        help=f"{text} [{unit}; default: {words}]".replace("%", "%%"),
+        **settings,
     )
 
 

@@ -28,7 +28,9 @@ def run_predict(arguments: argparse.Namespace) -> int:
             f"`{out}` exists, and a file is never written over. Choose another name, or remove it."
         )
     if out is not None and not out.parent.is_dir():
-        raise FileNotFoundError(f"The folder `{out.parent}` of --out does not exist. Make it first.")
+        raise FileNotFoundError(
+            f"The folder `{out.parent}` of --out does not exist. Make it first."
+        )
     run, posterior, path = open_posterior(arguments)
     x, label = inputs(run, arguments.data, split=arguments.split)
     with failures_named(path):

@@ -163,7 +163,8 @@ def open_run(folder: Path) -> Run:
     if not folder.is_dir():
         near = _near(folder)
         raise FileNotFoundError(
-            f"There is no run at `{folder}`." + (f" {near}" if near else "")
+            f"There is no run at `{folder}`."
+            + (f" {near}" if near else "")
             + " Give the folder that `bayesnn sample` made."
         )
     file = folder / FILE
@@ -234,8 +235,11 @@ def same_features(run: Run, dataset: Any, name: str) -> None:
         raise ValueError(
             f"The data set `{name}` does not have the features of the run's data "
             f"`{run.data_label}`"
-            + (f": it lacks {', '.join(f'`{n}`' for n in absent[:5])}." if absent else
-               ": they stand in another order.")
+            + (
+                f": it lacks {', '.join(f'`{n}`' for n in absent[:5])}."
+                if absent
+                else ": they stand in another order."
+            )
         )
 
 

@@ -10,7 +10,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
 from bayesnn_ppl.cli.options import HMC_ONLY, MODEL_OPTIONS, NUTS_ONLY
-from bayesnn_ppl.cli.output import note, paragraph, print_json
+from bayesnn_ppl.cli.output import note, print_json
 from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
@@ -43,9 +43,13 @@ def run_sample(arguments: argparse.Namespace) -> int:
         posterior = draw(program, dataset, options, mesh=mesh, progress=not arguments.quiet)
         posterior.save(folder)
     run.write(folder)
-    if talk:
+    if not arguments.json:
         print(f"Saved in {folder}\n", flush=True)
-    _report(posterior, dataset, run, folder, arguments)
+    try:
+        _report(posterior, dataset, run, folder, arguments)
+    except BaseException:
+        note(f"The draws are safe: the run is saved in {folder}.")
+        raise
     return 0
 
 
@@ -145,7 +149,9 @@ def load_data(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, dict[str, Any], Path | None]:
     """The program, what brings it back, and the user's file if it is the user's."""
-    given = {name: value for name in MODEL_OPTIONS if (value := getattr(arguments, name)) is not None}
+    given = {
+        name: value for name in MODEL_OPTIONS if (value := getattr(arguments, name)) is not None
+    }
     temperature = arguments.posterior_temperature
     if not zoo.is_file(arguments.model):
         program = zoo.build(arguments.model, given, task=dataset.task, classes=dataset.classes)
@@ -165,23 +171,30 @@ def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, dict[str, 
     return program, {"file": str(arguments.model), "name": name, "sha256": source_hash(path)}, path
 
 
-def draw(
-    program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, progress: bool
-) -> Any:
-    """Run the kernel of the options."""
-    return bnn.sample(
-        make_kernel(program, options),
-        *dataset.train,
-        warmup=options["warmup"],
-        draws=options["draws"],
-        chains=options["chains"],
-        seed=options["seed"],
-        chain_method=options["chain_method"],
-        mesh=mesh,
-        thinning=options["thinning"],
-        float64=options["float64"],
-        progress=progress,
-    )
+def draw(program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, progress: bool) -> Any:
+    """Run the kernel of the options.
+
+    Raises:
+        InterruptedError: Ctrl-C before the first draw; later it ends the run early.
+    """
+    try:
+        return bnn.sample(
+            make_kernel(program, options),
+            *dataset.train,
+            warmup=options["warmup"],
+            draws=options["draws"],
+            chains=options["chains"],
+            seed=options["seed"],
+            chain_method=options["chain_method"],
+            mesh=mesh,
+            thinning=options["thinning"],
+            float64=options["float64"],
+            progress=progress,
+        )
+    except KeyboardInterrupt:
+        raise InterruptedError(
+            "Interrupted before the first draw was kept, so there is nothing to save."
+        ) from None
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _load(path: Path) -> Any:
 def _line(error: Exception, path: Path) -> int | str:
     """The last line of the file itself on the way to the error."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
+    lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
     return (lines[-1] or "?") if lines else "?"
 
 
@@ -110,9 +110,10 @@ def _check_signature(program: Any, path: Path, name: str) -> None:
     """Refuse what cannot be called as `model(x, y)` and `model(x)`."""
     contract = f"`{name}(x, y=None, *, batch_size=None)`"
     if inspect.isclass(program) or not callable(program):
-        kind = "a class" if inspect.isclass(program) else f"a {type(program).__name__}"
+        kind = "a class" if inspect.isclass(program) else f"of type {type(program).__name__}"
         raise TypeError(
-            f"`{name}` in `{path}` is {kind}, but a NumPyro program is needed: a function {contract}."
+            f"`{name}` in `{path}` is {kind}, but a NumPyro program is needed: a function "
+            f"{contract}."
         )
     try:
         signature = inspect.signature(program)
@@ -144,4 +145,6 @@ def failures_named(path: Path | None) -> Iterator[None]:
             raise
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         message = textwrap.shorten(as_written(error), 600, placeholder=" ...")
-        raise ValueError(f"The program in `{path}` fails at line {line}: {what}{message}") from error
+        raise ValueError(
+            f"The program in `{path}` fails at line {line}: {what}{message}"
+        ) from error

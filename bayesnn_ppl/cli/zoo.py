@@ -127,6 +127,7 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
     if name == "gaussian":
         return bnn.likelihoods.gaussian(noise)
     if name == "categorical":
+        assert classes is not None  # the data are for classification
         return bnn.likelihoods.categorical(classes)
     return getattr(bnn.likelihoods, name)()
 
@@ -135,7 +136,9 @@ def _prior(options: dict[str, Any]) -> Any:
     """The prior of the options, which it takes out of them, or None for the model's own."""
     scale, variance = options.pop("prior_scale", None), options.pop("prior_variance", None)
     if scale is not None and variance is not None:
-        raise ValueError("Give --prior-scale or --prior-variance, not both: one is the other's root.")
+        raise ValueError(
+            "Give --prior-scale or --prior-variance, not both: one is the other's root."
+        )
     if variance is not None:
         return bnn.priors.normal(variance=variance)
     return None if scale is None else bnn.priors.normal(scale)

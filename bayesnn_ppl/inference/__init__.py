@@ -1,0 +1,1 @@
+"""Inference: the runner that samples with any MCMC kernel."""

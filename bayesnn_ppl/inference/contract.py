@@ -80,9 +80,7 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
             distribution, a network parameter without a prior, or no latent site at all.
     """
     if x.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal."
-        )
+        raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
     trace = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y)
@@ -100,8 +98,9 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
     observed = trace["y"]
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
-        parameters=frozenset(n for n in latents if n.startswith(networks)) if networks else
-        frozenset(),
+        parameters=frozenset(n for n in latents if n.startswith(networks))
+        if networks
+        else frozenset(),
         constrained=frozenset(
             name for name, site in latents.items() if not _is_real(site["fn"].support)
         ),

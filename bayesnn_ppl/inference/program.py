@@ -165,9 +165,7 @@ def _compile(
         .lower(state, x_placed, y_placed, np.int32(1), np.int32(1))
         .compile()
     )
-    return Program(
-        start_compiled, advance_compiled, block, place, time.perf_counter() - began
-    )
+    return Program(start_compiled, advance_compiled, block, place, time.perf_counter() - began)
 
 
 def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:
@@ -246,7 +244,7 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     key, draw_key = jax.random.split(key)
     info = initialize_model(
         draw_key,
-        settings.kernel.model,  # type: ignore[attr-defined]
+        settings.kernel.model,
         init_strategy=partial(settings.strategy, values=values),
         model_args=(x, y),
     )
@@ -312,5 +310,3 @@ def _loop(
     )
     state, (kept, statistics) = jax.lax.fori_loop(0, draws, draw, (state, empty))
     return state, kept, statistics
-
-

@@ -31,7 +31,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """The provenance of a run, as JSON-ready values."""
     kernel = settings.kernel
-    model = kernel.model  # type: ignore[attr-defined]
+    model = kernel.model
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     devices = list(settings.mesh.devices.flat)
     return {

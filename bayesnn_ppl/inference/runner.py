@@ -125,7 +125,7 @@ def sample(
     seed = whole_number(seed, "`seed`", at_least=0)
     units = getattr(y, "standardisation", None)
     inputs, targets = check_array(x, "x"), check_array(y, "y")
-    model = kernel.model  # type: ignore[attr-defined]
+    model = kernel.model
 
     with jax.enable_x64(True) if float64 else nullcontext():
         inputs, targets = _as_precision(inputs, float64), _as_precision(targets, float64)
@@ -164,7 +164,11 @@ def sample(
         seconds=seconds,
     )
     return Posterior.from_arrays(
-        run.kept, _named_statistics(run.statistics, kernel), attributes, model=model, standardisation=units
+        run.kept,
+        _named_statistics(run.statistics, kernel),
+        attributes,
+        model=model,
+        standardisation=units,
     )
 
 
@@ -183,9 +187,7 @@ def _named_statistics(
 
 def _check_kernel(kernel: Any) -> None:
     if not isinstance(kernel, MCMCKernel):
-        hint = (
-            " Build it from your model: `NUTS(model)`." if callable(kernel) else ""
-        )
+        hint = " Build it from your model: `NUTS(model)`." if callable(kernel) else ""
         raise TypeError(
             "The kernel must be a numpyro.infer.mcmc.MCMCKernel such as `NUTS(model)`, "
             f"not {kernel!r}.{hint}"
@@ -215,9 +217,7 @@ def _warn_of_cold_latents(model: Any, summary: ModelSummary) -> None:
         )
 
 
-def _place_chains(
-    chain_method: str, mesh: Mesh | None, chains: int, rows: int
-) -> tuple[Mesh, str]:
+def _place_chains(chain_method: str, mesh: Mesh | None, chains: int, rows: int) -> tuple[Mesh, str]:
     if chain_method not in _CHAIN_METHODS:
         raise ValueError(
             f"The chain_method `{chain_method}` is unknown. "
@@ -231,7 +231,10 @@ def _place_chains(
         return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
     mesh = default_mesh(chains) if mesh is None else mesh
     check_mesh(mesh, chains=chains, rows=rows)
-    return mesh, "vmap"
+    # Several chains of one CPU device run one after another: batching them is slower there (small
+    # matrices), and in lockstep every chain waits for the longest tree. See docs/architecture.md.
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return mesh, "map" if on_cpu else "vmap"
 
 
 @jax.jit
@@ -279,7 +282,7 @@ class _Run:
     def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
         with self._timed("start"):
             state, z, faults = self._program.start(keys, values, *self._data)
-            model = self._settings.kernel.model  # type: ignore[attr-defined]
+            model = self._settings.kernel.model
             problem = explain_faults(model, *self._host_data, z, faults, given)
             if problem is not None:
                 raise RuntimeError(problem)
@@ -338,9 +341,7 @@ class _Run:
             divergences += int(np.sum(statistics.get("diverging", 0)))
             yield kept, statistics
             self._bar.advance(done, statistics, divergences)
-            if self._stop_early(
-                Progress(phase, done, total, now - began, kept, statistics)
-            ):
+            if self._stop_early(Progress(phase, done, total, now - began, kept, statistics)):
                 return
 
     def _next_block(self, thinning: int) -> int:

@@ -10,8 +10,8 @@ from bayesnn_ppl.arguments import near_misses
 
 __all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes", "checked_prior"]
 
-Shapes = Mapping[str, tuple[int, ...]]
-ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.Distribution]
+type Shapes = Mapping[str, tuple[int, ...]]
+type ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.Distribution]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class NetworkPrior:
         return {name: values[name] for name in shapes}
 
 
-Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior]
+type Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior]
 
 
 def _match_names(shapes: Shapes, given: Iterable[str]) -> None:

@@ -37,8 +37,10 @@ def ranks(noise_of_the_world):
     """Ranks of three quantities over the replications, each in 0 … KEPT."""
     result = []
     for replication in range(REPLICATIONS):
-        truth = {n.replace("/", "."): np.asarray(v) for n, v in simulate(
-            jax.random.key(replication)).items()}
+        truth = {
+            n.replace("/", "."): np.asarray(v)
+            for n, v in simulate(jax.random.key(replication)).items()
+        }
         noise = np.random.default_rng(replication).normal(size=len(X))
         mean = np.array([function_value_at(truth, x) for x in X])
         y = (mean + noise_of_the_world * truth["noise_scale"] * noise).astype(np.float32)

@@ -75,16 +75,27 @@ CASES = {
     "column of targets": (LINEAR, X, Y[:, None], r"Flatten the targets: `y\[:, 0\]`"),
     "two targets": (LINEAR, X, X[:, :2], r"shape \(12,\), but the data `y` have shape \(12, 2\)"),
     "label too large": (
-        bnn.models.logistic(classes=2), X, LABELS, r"y\[2\] = 2 cannot come .* 0 … 1"
+        bnn.models.logistic(classes=2),
+        X,
+        LABELS,
+        r"y\[2\] = 2 cannot come .* 0 … 1",
     ),
     "label gap": (
-        bnn.models.logistic(classes=4), X, LABELS, r"4 classes, but the labels \[3\] never occur"
+        bnn.models.logistic(classes=4),
+        X,
+        LABELS,
+        r"4 classes, but the labels \[3\] never occur",
     ),
     "fractional label": (
-        bnn.models.logistic(classes=3), X, LABELS + 0.5, r"y\[0\] = 0.5 cannot come"
+        bnn.models.logistic(classes=3),
+        X,
+        LABELS + 0.5,
+        r"y\[0\] = 0.5 cannot come",
     ),
     "bernoulli label": (
-        bnn.models.mlp(hidden=(), likelihood=bnn.likelihoods.bernoulli()), X, LABELS,
+        bnn.models.mlp(hidden=(), likelihood=bnn.likelihoods.bernoulli()),
+        X,
+        LABELS,
         r"y\[2\] = 2 cannot come from the model's Bernoulli",
     ),
     "no plate": (no_plate, X, Y, 'no plate "data"'),
@@ -94,10 +105,15 @@ CASES = {
     "site outside": (outside_the_plate, X, Y, 'must be inside the plate "data"'),
     "nothing latent": (nothing_latent, X, Y, "nothing to sample"),
     "parameter without prior": (
-        misspelled_prior, X, Y, "`Dense_0.kernel` of shape .* has no prior and would stay"
+        misspelled_prior,
+        X,
+        Y,
+        "`Dense_0.kernel` of shape .* has no prior and would stay",
     ),
     "prior by name": (
-        bnn.models.linear(prior={"*.kernal": dist.Normal(), "*": dist.Normal()}), X, Y,
+        bnn.models.linear(prior={"*.kernal": dist.Normal(), "*": dist.Normal()}),
+        X,
+        Y,
         r"`\*.kernal` matches no parameter",
     ),
 }

@@ -47,9 +47,7 @@ def worst_deviation(theta, mean, covariance):
 
 def draw(model, x, y, kernel=NUTS, **settings):
     return coefficients(
-        bnn.sample(
-            kernel(model, **settings), x, y, warmup=400, draws=1000, seed=1, progress=False
-        )
+        bnn.sample(kernel(model, **settings), x, y, warmup=400, draws=1000, seed=1, progress=False)
     )
 
 

@@ -120,6 +120,4 @@ def test_a_mesh_that_does_not_fit_is_refused(regression):
     with pytest.raises(ValueError, match="must have the axes"):
         bnn.sample(kernel, x, y, mesh=jax.make_mesh((2,), ("rows",)), **settings)
     with pytest.raises(ValueError, match="uses one device"):
-        bnn.sample(
-            kernel, x, y, mesh=bnn.device_mesh(1), chain_method="vectorized", **settings
-        )
+        bnn.sample(kernel, x, y, mesh=bnn.device_mesh(1), chain_method="vectorized", **settings)

@@ -30,9 +30,7 @@ def test_an_equal_run_compiles_nothing(regression, compilations):
     assert first.provenance["seconds"]["compile"] > 0
     before = compilations()
     again = bnn.sample(kernel, *regression, warmup=30, draws=20, **SHORT)
-    fresh = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20, **SHORT
-    )
+    fresh = bnn.sample(NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20, **SHORT)
     # Neither the number of draws, nor thinning, seed or values of the data are compiled in.
     x, y = regression
     bnn.sample(kernel, x, y + 1, warmup=30, draws=7, thinning=3, **(SHORT | {"seed": 5}))
@@ -49,9 +47,7 @@ def test_a_kernel_keeps_nothing_of_an_earlier_run(regression):
     kernel = NUTS(linear(), max_tree_depth=5)
     bnn.sample(kernel, *regression, warmup=20, draws=5, **SHORT)
     reused = bnn.sample(kernel, *regression, warmup=150, draws=20, **SHORT)
-    fresh = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=150, draws=20, **SHORT
-    )
+    fresh = bnn.sample(NUTS(linear(), max_tree_depth=5), *regression, warmup=150, draws=20, **SHORT)
     assert equal(reused, fresh)
     sizes = reused.statistics["step_size"]
     assert (sizes == sizes[:, :1]).all(), "the step size must be fixed after warm-up"
@@ -63,9 +59,7 @@ def test_an_equal_kernel_that_ran_under_numpyro_is_no_different(regression):
         jax.random.key(0), *regression
     )
     used = bnn.sample(kernel, *regression, warmup=30, draws=20, **SHORT)
-    fresh = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20, **SHORT
-    )
+    fresh = bnn.sample(NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20, **SHORT)
     assert equal(used, fresh)
 
 
@@ -102,10 +96,22 @@ def far_start(x, y=None, *, batch_size=None):
 
 
 def first_draws(regression, init, chains=3):
-    kernel = HMC(far_start, step_size=1e-6, num_steps=1, trajectory_length=None,
-                 adapt_step_size=False, adapt_mass_matrix=False)
+    kernel = HMC(
+        far_start,
+        step_size=1e-6,
+        num_steps=1,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
     posterior = bnn.sample(
-        kernel, *regression, warmup=0, draws=1, chains=chains, init=init, progress=False,
+        kernel,
+        *regression,
+        warmup=0,
+        draws=1,
+        chains=chains,
+        init=init,
+        progress=False,
         chain_method="vectorized",
     )
     return {name: values[:, 0] for name, values in posterior.draws.items()}
@@ -163,8 +169,12 @@ def test_ctrl_c_keeps_what_was_drawn(regression):
             time.sleep(0.05)
 
     posterior = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=100_000,
-        callback=interrupt, **SHORT,
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=30,
+        draws=100_000,
+        callback=interrupt,
+        **SHORT,
     )
     made = posterior.provenance["draws"]
     assert posterior.provenance["interrupted"]
@@ -180,8 +190,12 @@ def test_ctrl_c_in_warmup_says_so(regression):
 
     with pytest.raises(KeyboardInterrupt):
         bnn.sample(
-            NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20,
-            callback=interrupt, **SHORT,
+            NUTS(linear(), max_tree_depth=5),
+            *regression,
+            warmup=30,
+            draws=20,
+            callback=interrupt,
+            **SHORT,
         )
 
 
@@ -193,8 +207,12 @@ def test_a_callback_sees_every_draw_and_may_end_the_run(regression):
         return progress.phase == "sample" and progress.done >= 5
 
     posterior = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=5_000_000,
-        callback=watch, **SHORT,
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=30,
+        draws=5_000_000,
+        callback=watch,
+        **SHORT,
     )
     phases = [p.phase for p in seen]
     assert phases == sorted(phases, reverse=True), "warm-up comes before sampling"
@@ -209,8 +227,12 @@ def test_a_failing_callback_does_not_cost_the_draws(regression, capfd):
         raise ZeroDivisionError("my metric")
 
     posterior = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20,
-        callback=fail, **(SHORT | {"progress": True}),
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=30,
+        draws=20,
+        callback=fail,
+        **(SHORT | {"progress": True}),
     )
     assert posterior.draws["noise_scale"].shape == (2, 20)
     printed = capfd.readouterr().err
@@ -219,7 +241,10 @@ def test_a_failing_callback_does_not_cost_the_draws(regression, capfd):
 
 def test_progress_is_shown_as_lines_where_there_is_no_terminal(regression, capfd):
     bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=30, draws=20,
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=30,
+        draws=20,
         **(SHORT | {"progress": True}),
     )
     printed = capfd.readouterr().err
@@ -230,13 +255,22 @@ def test_progress_is_shown_as_lines_where_there_is_no_terminal(regression, capfd
 def test_an_ensemble_kernel_runs_on_a_mesh(regression):
     """AIES on 4 parameters: the moments of NUTS, up to Monte Carlo error."""
     reference = bnn.sample(
-        NUTS(linear(), max_tree_depth=5), *regression, warmup=300, draws=500, chains=4,
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=300,
+        draws=500,
+        chains=4,
         progress=False,
     )
     runs = {
         shape: bnn.sample(
-            AIES(linear(), moves={AIES.StretchMove(): 0.5, AIES.DEMove(): 0.5}), *regression,
-            warmup=500, draws=500, chains=16, mesh=bnn.device_mesh(*shape), thinning=4,
+            AIES(linear(), moves={AIES.StretchMove(): 0.5, AIES.DEMove(): 0.5}),
+            *regression,
+            warmup=500,
+            draws=500,
+            chains=16,
+            mesh=bnn.device_mesh(*shape),
+            thinning=4,
             progress=False,
         )
         for shape in ((4, 1), (2, 2))
@@ -261,8 +295,12 @@ def test_an_ensemble_kernel_says_what_it_needs(regression):
 @pytest.mark.parametrize("chain_method", ["parallel", "vectorized", "sequential"])
 def test_numpyro_mcmc_runs_our_models(regression, chain_method):
     mcmc = MCMC(
-        NUTS(linear(), max_tree_depth=5), num_warmup=100, num_samples=200, num_chains=2,
-        chain_method=chain_method, progress_bar=False,
+        NUTS(linear(), max_tree_depth=5),
+        num_warmup=100,
+        num_samples=200,
+        num_chains=2,
+        chain_method=chain_method,
+        progress_bar=False,
     )
     mcmc.run(jax.random.key(0), *regression)
     samples = mcmc.get_samples(group_by_chain=True)
@@ -272,9 +310,14 @@ def test_numpyro_mcmc_runs_our_models(regression, chain_method):
 
 def test_provenance_says_what_was_done(regression):
     posterior = bnn.sample(
-        NUTS(bnn.cold(bnn.models.linear(likelihood=bnn.likelihoods.gaussian(0.5)), 0.5),
-             max_tree_depth=5),
-        *regression, warmup=10, draws=5, **(SHORT | {"seed": 7}),
+        NUTS(
+            bnn.cold(bnn.models.linear(likelihood=bnn.likelihoods.gaussian(0.5)), 0.5),
+            max_tree_depth=5,
+        ),
+        *regression,
+        warmup=10,
+        draws=5,
+        **(SHORT | {"seed": 7}),
     )
     run = posterior.provenance
     assert run["seed"] == 7 and run["prng"] == "threefry2x32" and run["precision"] == "float32"

@@ -37,7 +37,8 @@ def test_gaussian_learns_its_scale_under_a_prior():
 
 @pytest.mark.parametrize(("link", "function"), [("softplus", np.logaddexp), ("exp", None)])
 @pytest.mark.parametrize(
-    ("outputs", "shape", "event"), [(2, (6, 2), ()), (4, (6, 4), (2,)), (None, (6, 3, 5, 2), (3, 5))]
+    ("outputs", "shape", "event"),
+    [(2, (6, 2), ()), (4, (6, 4), (2,)), (None, (6, 3, 5, 2), (3, 5))],
 )
 def test_heteroscedastic(link, function, outputs, shape, event):
     f = RNG.normal(size=shape)

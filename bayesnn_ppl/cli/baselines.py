@@ -1,0 +1,99 @@
+"""What a Bayesian network has to be compared with: linear regression and the mean."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+__all__ = ["Forecast", "comparison", "linear_regression", "posterior_forecast", "training_mean"]
+
+LEVEL = 0.9
+
+
+class Forecast(NamedTuple):
+    """What one method says of n test rows, in the data's units.
+
+    Attributes:
+        name: of the method.
+        mean, lower, upper: predictive mean and ends of the central 90 % interval, shape (n,).
+        nll: -log density of each observation, nats, shape (n,).
+    """
+
+    name: str
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    nll: np.ndarray
+
+    def scores(self, y: np.ndarray) -> dict[str, float]:
+        """RMSE, mean NLL, coverage and width of the 90 % interval, against y of shape (n,)."""
+        return {
+            "rmse": float(np.sqrt(np.mean((self.mean - y) ** 2))),
+            "nll": float(np.mean(self.nll)),
+            "coverage_90": float(np.mean((self.lower <= y) & (y <= self.upper))),
+            "width_90": float(np.mean(self.upper - self.lower)),
+        }
+
+
+def _gaussian(name: str, mean: np.ndarray, sd: float, y: np.ndarray) -> Forecast:
+    lower, upper = norm.interval(LEVEL, mean, sd)
+    return Forecast(name, mean, lower, upper, -norm.logpdf(y, mean, sd))
+
+
+def linear_regression(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, y_new: Any) -> Forecast:
+    """Least squares with Gaussian noise: its variance is RSS / (n - d - 1) of the training rows.
+
+    Args:
+        x, y: training rows, (n, d) and (n,), y in the data's units.
+        x_new, y_new: test rows.
+    """
+    from sklearn.linear_model import LinearRegression
+
+    fitted = LinearRegression().fit(x, y)
+    residuals = y - fitted.predict(x)
+    sd = float(np.sqrt(residuals @ residuals / (len(y) - x.shape[1] - 1)))
+    return _gaussian("linear regression", fitted.predict(x_new), sd, y_new)
+
+
+def training_mean(y: np.ndarray, y_new: np.ndarray) -> Forecast:
+    """The mean and standard deviation of the training targets, whatever the inputs."""
+    mean, sd = float(np.mean(y)), float(np.std(y, ddof=1))
+    return _gaussian("mean of training rows", np.full(len(y_new), mean), sd, y_new)
+
+
+def posterior_forecast(name: str, prediction: Any, y: Any) -> Forecast:
+    """The predictions of a posterior at the test rows.
+
+    Args:
+        name: of the method.
+        prediction: from `Posterior.predict`.
+        y: test targets in the units of the model.
+    """
+    lower, upper = prediction.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    nll = -np.asarray(prediction.log_prob(y), dtype=np.float64)
+    return Forecast(name, np.asarray(prediction.mean), lower, upper, nll)
+
+
+def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
+    """A sentence on which of two forecasts is better, and whether so few rows can tell.
+
+    The rows are the same for both, so the differences of their losses are held against the
+    standard error of their mean.
+    """
+    scores = []
+    for a, b in (
+        ((first.mean - y) ** 2, (second.mean - y) ** 2),
+        (first.nll, second.nll),
+    ):
+        error = float(np.std(a - b, ddof=1) / np.sqrt(len(y)))
+        scores.append(float(np.mean(a - b)) / error if error > 0 else 0.0)
+    square, nll = (f"{abs(s):.1f} standard errors {'above' if s > 0 else 'below'}" for s in scores)
+    tell = (
+        f"too little to tell them apart with {len(y)} rows"
+        if max(map(abs, scores)) < 2
+        else f"more than chance would give with {len(y)} rows"
+    )
+    return (
+        f"Row by row, the squared error of the {first.name} lies {square} that of the "
+        f"{second.name}, and its NLL {nll}: {tell}."
+    )

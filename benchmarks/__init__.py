@@ -1,0 +1,1 @@
+"""Measurements: each prints ratios against a baseline timed in the same run."""

@@ -1,0 +1,169 @@
+"""`diagnose`, `evaluate` and `predict` on saved runs."""
+
+import csv
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import main
+from tests.cli.conftest import write_csv
+
+
+def raw_table(name, rows):
+    """Test rows of a data set in its own units, as columns, target included."""
+    data = bnn.data.load(name, standardise=False)
+    columns = dict(zip(data.feature_names, data.test.x[:rows].T, strict=True))
+    names = data.class_names
+    y = np.asarray(data.test.y[:rows])
+    return {**columns, data.target_name: y if names is None else [names[k] for k in y]}
+
+
+@pytest.fixture(scope="module")
+def posterior(linear_run):
+    return bnn.load(linear_run, bnn.models.linear())
+
+
+def printed(capsys, *argv):
+    assert main([str(word) for word in argv]) == 0
+    return capsys.readouterr().out
+
+
+def test_diagnose(linear_run, posterior, capsys):
+    x = bnn.data.load("diabetes").test.x
+    expected = json.loads(posterior.diagnose(x).to_json())
+    assert json.loads(printed(capsys, "diagnose", linear_run, "--json")) == expected
+    assert f"Diagnosis: {expected['status']}" in printed(capsys, "diagnose", linear_run)
+
+
+def test_check_turns_the_verdict_into_a_status(linear_run, capsys):
+    shown = json.loads(printed(capsys, "diagnose", linear_run, "--json"))
+    assert not shown["converged"], "40 draws cannot have 400 effective ones."
+    assert main(["diagnose", str(linear_run), "--check"]) == 1
+    assert "Diagnosis" in capsys.readouterr().out
+
+
+def test_evaluate(linear_run, posterior, capsys):
+    scores = bnn.metrics.evaluate(posterior, *bnn.data.load("diabetes").test)
+    shown = json.loads(printed(capsys, "evaluate", linear_run, "--json"))
+    assert shown == pytest.approx(scores.to_dict())
+
+
+def test_evaluate_a_file(linear_run, here, capsys):
+    write_csv(here / "new.csv", raw_table("diabetes", 5))
+    shown = json.loads(printed(capsys, "evaluate", linear_run, "--data", "new.csv", "--json"))
+    y = raw_table("diabetes", 5)["disease progression"]
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, "predict", linear_run))))[:5]
+    mean = np.array([float(row["mean"]) for row in rows])
+    assert shown["rows"] == 5
+    assert shown["rmse"] == pytest.approx(np.sqrt(np.mean((mean - y) ** 2)), rel=1e-3)
+
+
+def test_predict_is_in_the_datas_units(linear_run, posterior, capsys):
+    data = bnn.data.load("diabetes")
+    prediction = posterior.predict(data.test.x)
+    out = printed(capsys, "predict", linear_run, "--quantiles", "0.1,0.5")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == ["row", "mean", "sd", "aleatoric_sd", "epistemic_sd", "q0.1", "q0.5"]
+    assert len(rows) == 44 and rows[-1]["row"] == "44"
+    for name, expected in (
+        ("mean", prediction.mean),
+        ("sd", np.sqrt(prediction.variance)),
+        ("epistemic_sd", np.sqrt(prediction.epistemic)),
+        ("q0.1", prediction.quantile(0.1)),
+    ):
+        assert [float(row[name]) for row in rows] == pytest.approx(expected, rel=1e-4)
+    assert 100 < np.mean(prediction.mean) < 200
+
+
+def test_predict_a_file_by_column_names(linear_run, here, capsys):
+    columns = raw_table("diabetes", 6)
+    del columns["disease progression"]
+    backwards = dict(reversed(columns.items()))
+    write_csv(here / "new.csv", {"id": range(6), **backwards})
+    printed(capsys, "predict", linear_run, "--data", "new.csv", "--out", "out.csv")
+    with open(here / "out.csv") as handle:
+        found = [float(row["mean"]) for row in csv.DictReader(handle)]
+    own = json.loads(printed(capsys, "predict", linear_run, "--json"))
+    assert found == pytest.approx([row["mean"] for row in own[:6]], rel=1e-4)
+
+
+def test_predict_another_split(linear_run, capsys):
+    same = printed(capsys, "predict", linear_run, "--split", "0")
+    assert same == printed(capsys, "predict", linear_run)
+    assert same == printed(capsys, "predict", linear_run, "--data", "diabetes")
+    assert same != printed(capsys, "predict", linear_run, "--split", "1")
+
+
+def test_classes(wine_run, here, capsys):
+    data = bnn.data.load("wine")
+    prediction = bnn.load(wine_run, bnn.models.logistic(classes=3)).predict(data.test.x)
+    rows = json.loads(printed(capsys, "predict", wine_run, "--json"))
+    names = data.class_names
+    found = np.array([[row[f"p_{name}"] for name in names] for row in rows])
+    assert found == pytest.approx(prediction.probabilities, abs=1e-5)
+    assert [row["predicted"] for row in rows] == [names[k] for k in found.argmax(1)]
+    assert [r["entropy"] for r in rows] == pytest.approx(prediction.entropy, abs=1e-5)
+    own = json.loads(printed(capsys, "evaluate", wine_run, "--json"))
+    write_csv(here / "new.csv", raw_table("wine", None))
+    other = json.loads(printed(capsys, "evaluate", wine_run, "--data", "new.csv", "--json"))
+    assert other == pytest.approx(own, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["predict", "{wine}", "--quantiles", "0.5"], ["--quantiles", "regression"]),
+        (["predict", "{linear}", "--data", "my.csv"], ["`my.csv` lacks 10", "`age`"]),
+        (["predict", "{linear}", "--data", "my.csv", "--split", "1"], ["--split", ".csv"]),
+        (["evaluate", "{linear}", "--data", "wine"], ["`wine`", "lacks"]),
+        (["evaluate", "{linear}", "--data", "unscored.csv"], ["`disease progression`"]),
+        (["evaluate", "{wine}", "--data", "unknown.csv"], ["`class_9`", "`class_0`", "Row 2"]),
+        (["diagnose", "{linear}", "--model", "my_model.py"], ["`linear`", "--model"]),
+    ],
+)
+def test_refused(argv, words, linear_run, wine_run, here, capsys):
+    unscored = raw_table("diabetes", 3)
+    del unscored["disease progression"]
+    write_csv(here / "unscored.csv", unscored)
+    unknown = {**raw_table("wine", 3), "cultivar": ["class_0", "class_9", "class_1"]}
+    write_csv(here / "unknown.csv", unknown)
+    argv = [word.format(linear=linear_run, wine=wine_run) for word in argv]
+    if "my.csv" in argv and "--split" not in argv:
+        words = ["lacks", "`sex`"]
+    assert main(argv) == 1
+    shown = capsys.readouterr()
+    assert all(word in shown.err for word in words), shown.err
+    assert shown.out == "" and "Traceback" not in shown.err
+
+
+def test_a_program_of_ones_own_is_never_started_from_the_run(own_run, here, capsys):
+    # Started from the stored path, this program would leave its mark.
+    program = here / "my_model.py"
+    source = program.read_text()
+    program.write_text("open('started', 'w').close()\n" + source)
+    for command in ("diagnose", "evaluate", "predict"):
+        assert main([command, own_run]) == 1
+        assert "--model my_model.py" in capsys.readouterr().err
+    assert not (here / "started").exists()
+
+    program.write_text(source.replace("dist.Normal(0, 1)", "dist.Normal(0, 2)"))
+    assert main(["evaluate", own_run, "--model", "my_model.py"]) == 1
+    assert "not as it was" in capsys.readouterr().err
+
+
+def test_changed_data_are_noticed(own_run, here, capsys):
+    text = (here / "my.csv").read_text()
+    (here / "my.csv").write_text(text.replace("1", "2"))
+    assert main(["evaluate", own_run, "--model", "my_model.py"]) == 1
+    assert "have changed" in capsys.readouterr().err
+
+
+def test_damaged_run(linear_run, here, capsys):
+    shutil.copytree(linear_run, here / "r")
+    (here / "r" / "run.json").write_text("{")
+    assert main(["evaluate", "r"]) == 1
+    assert "run.json" in capsys.readouterr().err

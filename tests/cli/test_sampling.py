@@ -1,0 +1,172 @@
+"""`bayesnn sample`: what is drawn, where it goes and what is said."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import main, zoo
+from bayesnn_ppl.cli.commands import build_parser
+from bayesnn_ppl.cli.runs import default_folder
+from bayesnn_ppl.cli.sampling import make_kernel
+from bayesnn_ppl.inference.identity import describe
+from tests.cli.conftest import TINY
+
+
+def test_a_run_holds_what_rebuilds_it(linear_run):
+    assert {path.name for path in linear_run.iterdir()} == {
+        "posterior.zarr",
+        "config.json",
+        "run.json",
+    }
+    run = json.loads((linear_run / "run.json").read_text())
+    assert run["model"] == {"zoo": "linear", "options": {}}
+    assert run["data"] == {"name": "diabetes", "split": 0}
+    assert run["data_sha256"] == bnn.data.load("diabetes").sha256
+    assert bnn.load(linear_run).draws["noise_scale"].shape == (2, 20)
+
+
+def test_names_the_folder_and_the_next_step(first_session):
+    _, shown = first_session
+    assert shown.startswith("Saved in runs/my-my_model\n")
+    assert "Diagnosis" in shown and "rmse" in shown
+    run = "runs/my-my_model --model my_model.py"
+    assert f"bayesnn predict {run} --out predictions.csv" in shown
+    assert max(map(len, shown.splitlines())) <= 88
+
+
+def test_next_steps_work(own_run, first_session, here):
+    steps = first_session[1].split("What to type next\n")[1].splitlines()
+    assert [step.split()[1] for step in steps] == ["predict", "evaluate", "diagnose"]
+    for step in steps:
+        assert main(step.split()[1:]) == 0
+    assert (here / "predictions.csv").read_text().count("\n") == 1 + 4
+
+
+def test_a_taken_folder_is_left_alone(own_run, here):
+    assert str(default_folder("my", "my_model")) == "runs/my-my_model-2"
+    (here / "runs" / "my-my_model-2").mkdir()
+    assert str(default_folder("my", "my_model")) == "runs/my-my_model-2", "It is empty."
+    (here / "runs" / "my-my_model-2").rmdir()
+    (here / "runs" / "my-my_model-2").write_text("a file")
+    assert str(default_folder("my", "my_model")) == "runs/my-my_model-3"
+
+
+def test_json(here, capsys):
+    argv = ["sample", "linear", "--out", "r", "--json", "--no-diagnose", "--quiet", *TINY]
+    assert main(argv) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["folder"] == "r" and result["draws"] == 20
+    assert result["diagnosis"] is None
+    assert result["scores"]["rows"] == 44 and result["scores"]["rmse"] > 0
+
+
+def test_the_same_as_from_python(linear_run):
+    from numpyro.infer import HMC
+
+    kernel = HMC(bnn.models.linear(), num_steps=3, trajectory_length=None)
+    train = bnn.data.load("diabetes").train
+    posterior = bnn.sample(kernel, *train, warmup=20, draws=20, chains=2, progress=False)
+    stored = bnn.load(linear_run).draws
+    for name, draws in posterior.draws.items():
+        assert np.array_equal(stored[name], draws)
+
+
+def test_a_failed_diagnosis_does_not_cost_the_draws(here, capsys, monkeypatch):
+    def fail(*args, **options):
+        raise ValueError("No diagnosis today.")
+
+    monkeypatch.setattr(bnn.Posterior, "diagnose", fail)
+    assert main(["sample", "linear", "--out", "r", "--quiet", *TINY]) == 1
+    assert "saved in r" in capsys.readouterr().err
+    assert bnn.load(here / "r").draws and (here / "r" / "run.json").exists()
+
+
+def parsed(line):
+    return vars(build_parser()[0].parse_args(["sample", *line.split()]))
+
+
+def test_kernel_options_reach_the_kernel():
+    model = bnn.models.linear()
+    nuts = make_kernel(model, parsed("--step-size 0.1 --target-accept 0.9 --max-tree-depth 4"))
+    assert type(nuts).__name__ == "NUTS"
+    assert (nuts._step_size, nuts._target_accept_prob, nuts._max_tree_depth) == (0.1, 0.9, 4)
+    hmc = make_kernel(model, parsed("--kernel hmc --trajectory-length 2"))
+    assert type(hmc).__name__ == "HMC" and hmc._trajectory_length == 2
+    steps = make_kernel(model, parsed("--kernel hmc --num-steps 7"))
+    assert steps._num_steps == 7 and steps._trajectory_length is None
+
+
+def test_model_options_reach_the_model():
+    for name, line, expected in (
+        ("mlp", "", bnn.models.mlp()),
+        (
+            "mlp",
+            "--hidden 3,2 --activation relu --temperature 0.5 --noise-scale 0.2",
+            bnn.models.mlp(
+                hidden=(3, 2),
+                activation="relu",
+                temperature=0.5,
+                likelihood=bnn.likelihoods.gaussian(0.2),
+            ),
+        ),
+        (
+            "mlp",
+            "--likelihood heteroscedastic --prior-scale 0.3",
+            bnn.models.mlp(
+                likelihood=bnn.likelihoods.heteroscedastic(), prior=bnn.priors.normal(0.3)
+            ),
+        ),
+        (
+            "mlp_regression_small",
+            "--prior-variance 0.25",
+            bnn.models.mlp_regression_small(prior=bnn.priors.normal(0.5)),
+        ),
+    ):
+        built = zoo.build(name, parsed(line), task="regression", classes=None)
+        assert describe(built) == describe(expected)
+
+
+def test_the_data_choose_likelihood_and_classes():
+    model = zoo.build("mlp", {}, task="classification", classes=3)
+    assert model.likelihood == bnn.likelihoods.categorical(3)
+    model = zoo.build("mlp", {"likelihood": "bernoulli"}, task="classification", classes=2)
+    assert model.likelihood == bnn.likelihoods.bernoulli()
+    assert zoo.build("logistic", {}, task="classification", classes=4).network.outputs == 4
+
+
+@pytest.mark.parametrize(
+    ("setup", "wanted", "expected"),
+    [
+        ("", None, 2),
+        ("", 3, 3),
+        ("jax.config.update('jax_num_cpu_devices', 5)", None, 5),
+        ("jax.devices()", None, 1),
+    ],
+)
+def test_cpu_devices(setup, wanted, expected):
+    code = (
+        "import os, jax\n"
+        "os.process_cpu_count = lambda: 2\n"
+        "from bayesnn_ppl.cli.devices import prepare_devices\n"
+        f"{setup}\n"
+        f"prepare_devices(4, {wanted})\n"
+        "print(jax.device_count())\n"
+    )
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_options_reach_the_sampler(wine_run):
+    config = json.loads((wine_run / "config.json").read_text())
+    assert config["posterior_temperature"] == 0.5
+    assert config["devices"]["mesh"] == {"chain": 1, "data": 1}
+    assert config["kernel"] == "HMC" and config["kernel_settings"]["num_steps"] == 3
+    assert config["seed"] == 3 and config["chains"] == 2 and config["warmup"] == 20
