@@ -23,28 +23,25 @@ if TYPE_CHECKING:
         plots,
         priors,
     )
-    from bayesnn_ppl.inference.runner import Progress, sample
+    from bayesnn_ppl.inference.run import Progress
+    from bayesnn_ppl.inference.runner import sample
     from bayesnn_ppl.mesh import device_mesh
-    from bayesnn_ppl.model import (
-        bayesian_network,
-        cold,
-        minibatch,
-        random_network,
-        tempered,
-    )
+    from bayesnn_ppl.model import bayesian_network, minibatch
+    from bayesnn_ppl.network import random_network
     from bayesnn_ppl.posterior import Posterior, Prediction, load
+    from bayesnn_ppl.temperature import cold, tempered
 
 _FUNCTIONS = {
     "bayesian_network": "model",
-    "cold": "model",
+    "cold": "temperature",
     "minibatch": "model",
-    "random_network": "model",
-    "tempered": "model",
+    "random_network": "network",
+    "tempered": "temperature",
     "device_mesh": "mesh",
     "Posterior": "posterior",
     "Prediction": "posterior",
     "load": "posterior",
-    "Progress": "inference.runner",
+    "Progress": "inference.run",
     "sample": "inference.runner",
 }
 _MODULES = ("data", "diagnostics", "likelihoods", "metrics", "models", "nn", "plots", "priors")

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.prediction import Components, Prediction, function_values, log_densities
+from bayesnn_ppl.components import Components
+from bayesnn_ppl.prediction import Prediction, function_values, row_log_likelihood
 
 if TYPE_CHECKING:
     from bayesnn_ppl.diagnostics import Diagnosis
@@ -142,7 +143,7 @@ class Posterior:
             memory: bytes that intermediate arrays may take, about.
         """
         prediction = self.predict(x, memory=memory)
-        return self._by_chain(log_densities(prediction, y))
+        return self._by_chain(row_log_likelihood(prediction, y))
 
     def function_values(self, x: Any, *, memory: int = _MEMORY) -> dict[str, np.ndarray]:
         """What each draw's network says at `x`, in the units the model was given.

@@ -11,7 +11,7 @@ from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.arguments import near_misses
-from bayesnn_ppl.model import Model
+from bayesnn_ppl.temperature import Model
 
 __all__ = ["ModelSummary", "check_array", "inspect_model"]
 

@@ -1,11 +1,9 @@
 """`sample`: run any MCMC kernel on any model, all chains at once, block by block."""
 
 import time
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -16,38 +14,18 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.inference.contract import ModelSummary, check_array, inspect_model
-from bayesnn_ppl.inference.program import Program, Settings, compile_program
+from bayesnn_ppl.inference.program import Settings, compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run
-from bayesnn_ppl.inference.starts import explain_faults, resolve_start
+from bayesnn_ppl.inference.run import Progress, Run
+from bayesnn_ppl.inference.starts import resolve_start
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, more_cpu_devices
-from bayesnn_ppl.model import ColdModel
 from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.temperature import ColdModel
 
-__all__ = ["Progress", "sample"]
+__all__ = ["sample"]
 
 _CHAIN_METHODS = ("parallel", "vectorized", "sequential")
-_BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback sees after each block.
-
-    Attributes:
-        phase: "warmup" or "sample".
-        done, total: draws of this phase made so far, and asked for.
-        seconds: since sampling began, compilation left out.
-        draws: variable name -> array (chain, block, ...) of this block's draws, constrained.
-        statistics: name -> array (chain, block).
-    """
-
-    phase: str
-    done: int
-    total: int
-    seconds: float
-    draws: Mapping[str, np.ndarray]
-    statistics: Mapping[str, np.ndarray]
 
 
 def sample(
@@ -140,7 +118,7 @@ def sample(
                     bar.say("All chains share one CPU device. " + more_cpu_devices(chains))
             keys = _chain_keys(seed, chains)
             program = compile_program(settings, keys, values, inputs, targets)
-            run = _Run(settings, program, inputs, targets, bar, callback)
+            run = Run(settings, program, inputs, targets, bar, callback)
             run.start(keys, values, given=bool(values))
             run.warm_up(warmup)
             run.draw(draws, thinning)
@@ -245,119 +223,3 @@ def _fold_in(key: jax.Array, index: jax.Array) -> jax.Array:
 def _chain_keys(seed: int, chains: int) -> jax.Array:
     """One key a chain; chain i has the same key whatever the number of chains."""
     return _fold_in(jax.random.key(seed), np.arange(chains, dtype=np.uint32))
-
-
-class _Run:
-    """One run: its state on the devices, and what has been drawn so far on the host."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        program: Program,
-        x: np.ndarray,
-        y: np.ndarray,
-        bar: ProgressBar,
-        callback: Callable[[Progress], Any] | None,
-    ) -> None:
-        self._settings, self._program, self._bar = settings, program, bar
-        self._host_data = (x, y)
-        self._data = (program.place(x), program.place(y))
-        self._callback = callback
-        self._seconds_per_transition: float | None = None
-        self._state: Any = None
-        self.seconds: dict[str, float] = {}
-        self.kept: dict[str, np.ndarray] = {}
-        self.statistics: dict[str, np.ndarray] = {}
-        self.done = 0
-        self.interrupted = False
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.perf_counter() - began
-
-    def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
-        with self._timed("start"):
-            state, z, faults = self._program.start(keys, values, *self._data)
-            model = self._settings.kernel.model
-            problem = explain_faults(model, *self._host_data, z, faults, given)
-            if problem is not None:
-                raise RuntimeError(problem)
-            self._state = state
-
-    def warm_up(self, warmup: int) -> None:
-        with self._timed("warmup"):
-            for _ in self._blocks("warmup", warmup, thinning=1):
-                pass
-
-    def draw(self, draws: int, thinning: int) -> None:
-        with self._timed("sample"):
-            try:
-                for kept, statistics in self._blocks("sample", draws, thinning):
-                    self._keep(kept, statistics, draws)
-            except KeyboardInterrupt:
-                if not self.done:
-                    raise
-                self.interrupted = True
-                self._bar.say(f"Interrupted: {self.done} of {draws} draws per chain are kept.")
-        if self.done < draws:
-            self.kept = {name: a[:, : self.done].copy() for name, a in self.kept.items()}
-            self.statistics = {n: a[:, : self.done].copy() for n, a in self.statistics.items()}
-
-    def _keep(
-        self, kept: dict[str, np.ndarray], statistics: dict[str, np.ndarray], draws: int
-    ) -> None:
-        made = 0
-        for target, block in ((self.kept, kept), (self.statistics, statistics)):
-            for name, array in block.items():
-                if name not in target:
-                    shape = (array.shape[0], draws, *array.shape[2:])
-                    target[name] = np.empty(shape, array.dtype)
-                made = array.shape[1]
-                target[name][:, self.done : self.done + made] = array
-        # Last, so that an interrupt between two arrays never leaves a half-written draw counted.
-        self.done += made
-
-    def _blocks(self, phase: str, total: int, thinning: int) -> Iterator[Any]:
-        """Advance by `total` draws, block by block; yields what each block drew."""
-        self._bar.phase(phase, total)
-        done = divergences = 0
-        began = time.perf_counter()
-        while done < total:
-            count = min(total - done, self._next_block(thinning))
-            block_began = time.perf_counter()
-            state, kept, statistics = self._program.advance(
-                self._state, *self._data, np.int32(count), np.int32(thinning)
-            )
-            kept = {name: np.asarray(a)[:, :count] for name, a in kept.items()}
-            statistics = {name: np.asarray(a)[:, :count] for name, a in statistics.items()}
-            now = time.perf_counter()
-            self._seconds_per_transition = (now - block_began) / (count * thinning)
-            self._state = state
-            done += count
-            divergences += int(np.sum(statistics.get("diverging", 0)))
-            yield kept, statistics
-            self._bar.advance(done, statistics, divergences)
-            if self._stop_early(Progress(phase, done, total, now - began, kept, statistics)):
-                return
-
-    def _next_block(self, thinning: int) -> int:
-        """As many draws as take about half a second, so that the bar moves and Ctrl-C is heard."""
-        if self._seconds_per_transition is None:
-            return 1
-        count = _BLOCK_SECONDS / max(self._seconds_per_transition * thinning, 1e-9)
-        return int(np.clip(count, 1, self._program.block))
-
-    def _stop_early(self, progress: Progress) -> bool:
-        if self._callback is None:
-            return False
-        try:
-            return self._callback(progress) is True
-        except Exception:  # the user's metric must not cost the draws
-            self._bar.say("The callback failed and is not called again; the run goes on.")
-            self._bar.say(traceback.format_exc())
-            self._callback = None
-            return False

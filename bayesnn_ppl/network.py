@@ -1,0 +1,116 @@
+"""A Flax network whose parameters are sampled from a prior that is known to fit them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpyro
+
+from bayesnn_ppl.priors.base import NetworkPrior, Prior, checked_prior
+
+__all__ = ["random_network"]
+
+
+def random_network(
+    name: str, network: Any, prior: Prior, x: Any, **apply_options: Any
+) -> Callable[..., Any]:
+    """Sample all parameters of a Flax network from their prior, and return the network.
+
+    The same as `random_flax_module(name, network, prior, x)` or, for an NNX module,
+    `random_nnx_module(name, network, prior)`, but with the prior checked: a parameter without a
+    prior, a prior without a parameter and an event shape that does not fit are errors that
+    name the parameter, where NumPyro would leave it a constant.
+
+    Args:
+        name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
+        network: a Flax Linen module, or an instance of a Flax NNX module.
+        prior: a Distribution; a function `(name, shape) -> Distribution`; a table
+            `{pattern: either}` (see `priors.by_name`); or a `priors.NetworkPrior`.
+        x: an input with leading axis ≥ 1, to find the parameters' shapes by.
+        **apply_options: passed to a Linen module's `init` and `apply`.
+
+    Raises:
+        TypeError: `network` is not a Flax module, or `prior` none of the forms above.
+        ValueError: prior and parameters do not match, or the network keeps state other than
+            parameters (batch statistics, dropout keys), which MCMC would leave frozen.
+    """
+    from flax import linen, nnx
+    from numpyro.contrib.module import random_flax_module, random_nnx_module
+
+    if isinstance(network, linen.Module):
+        shapes = _linen_shapes(network, x, apply_options)
+        if isinstance(prior, NetworkPrior):
+            values = _sample_network_prior(name, prior, shapes, x)
+            return lambda *args, **kwargs: network.apply({"params": values}, *args, **kwargs)
+        return random_flax_module(name, network, checked_prior(prior, shapes), x, **apply_options)
+    if isinstance(network, nnx.Module):
+        shapes = _nnx_shapes(network)
+        if isinstance(prior, NetworkPrior):
+            values = _sample_network_prior(name, prior, shapes, x)
+            definition, state = nnx.split(network)
+            nnx.replace_by_pure_dict(state, values)
+            return nnx.merge(definition, state, copy=True)
+        return random_nnx_module(name, network, checked_prior(prior, shapes))
+    raise TypeError(
+        f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
+        f"{type(network).__name__}. A plain function has no parameters to put a prior on: sample "
+        "them in a NumPyro program of your own."
+    )
+
+
+def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, ...]]:
+    flat: dict[str, tuple[int, ...]] = {}
+    for key, value in tree.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        flat |= _flatten(value, name) if isinstance(value, Mapping) else {name: value.shape}
+    return flat
+
+
+def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    variables = jax.eval_shape(
+        lambda key, inputs: network.init(key, inputs, **options), jax.random.key(0), x
+    )
+    state = sorted(set(variables) - {"params"})
+    if state:
+        raise ValueError(
+            f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
+            "MCMC would leave it frozen at its first value. Batch statistics also break the "
+            "independence of the observations: use filter or layer normalisation instead."
+        )
+    if not variables.get("params"):
+        raise ValueError(f"The network {type(network).__name__} has no parameters.")
+    return _flatten(variables["params"])
+
+
+def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    from flax import nnx
+
+    _, *states = nnx.split(network, nnx.Param, nnx.Not(nnx.Param))
+    params, other = states
+    state = sorted(_flatten(nnx.to_pure_dict(other)))
+    if state:
+        raise ValueError(
+            f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
+            "MCMC would leave it frozen at its first value: build it without batch statistics "
+            "and without dropout."
+        )
+    shapes = _flatten(nnx.to_pure_dict(params))
+    if not shapes:
+        raise ValueError(f"The network {type(network).__name__} has no parameters.")
+    return shapes
+
+
+def _sample_network_prior(
+    name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
+) -> dict[Any, Any]:
+    with numpyro.handlers.scope(prefix=name):
+        values = prior.sample_checked(shapes, x)
+    tree: dict[Any, Any] = {}
+    for dotted, value in values.items():
+        keys: list[Any] = [int(key) if key.isdigit() else key for key in dotted.split(".")]
+        *path, leaf = keys
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+        node[leaf] = value
+    return tree

@@ -1,0 +1,162 @@
+"""The two temperatures, never one word for both.
+
+* `tempered(T)` scales the likelihood:       target ∝ p(D|θ)^{1/T} p(θ);
+* `cold(model, T)` scales the whole density:  target ∝ [p(D|θ) p(θ)]^{1/T}.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpyro.distributions import Unit
+from numpyro.primitives import Messenger
+
+from bayesnn_ppl.arguments import positive
+
+__all__ = ["ColdModel", "Model", "cold", "positive_temperature", "tempered"]
+
+type Model = Callable[..., Any]
+
+
+def positive_temperature(temperature: float, where: str) -> float:
+    """`temperature` as a float; TypeError or ValueError unless positive and finite."""
+    try:
+        return positive(temperature, f"The temperature of {where}")
+    except ValueError as error:
+        raise ValueError(
+            f"{error} T = 1 is the Bayes posterior, T < 1 a cold one; for T -> 0 look for a mode."
+        ) from None
+
+
+class _Tempering(Messenger):
+    """Scales log densities by 1/T, but never the Jacobian of a constrained site.
+
+    NumPyro adds that Jacobian as a factor `_<site>_log_det` from inside the program, so that a
+    plain `handlers.scale` would temper it too, and the result would not be the density of
+    [p(D|θ) p(θ)]^{1/T} under any parametrisation.
+    """
+
+    key: str  # where the temperature is recorded on the site
+    observed_only: bool
+
+    def __init__(self, fn: Model | None, temperature: float) -> None:
+        self.temperature = temperature
+        self._latents: set[str] = set()
+        super().__init__(fn)
+
+    def __enter__(self) -> Any:
+        self._latents.clear()
+        return super().__enter__()
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] != "sample" or self.temperature == 1.0:
+            return
+        if not msg["is_observed"]:
+            self._latents.add(msg["name"])
+            if self.observed_only:
+                return
+        elif isinstance(msg["fn"], Unit) and self._is_jacobian(msg["name"]):
+            return
+        for other, words in _OTHER_TEMPERATURES.items():
+            if other in msg["infer"] and msg["is_observed"]:
+                raise ValueError(
+                    f"The site `{msg['name']}` is tempered twice: {words} already applies to it, "
+                    "and two temperatures on one likelihood multiply without a trace. Use either "
+                    "`tempered(T)` (likelihood) or `cold(model, T)` (whole posterior), once."
+                )
+        msg["infer"][self.key] = self.temperature
+        scale = 1.0 / self.temperature
+        msg["scale"] = scale if msg["scale"] is None else scale * msg["scale"]
+
+    def _is_jacobian(self, name: str) -> bool:
+        return name.endswith("_log_det") and any(
+            name.endswith(f"_{latent}_log_det") for latent in self._latents
+        )
+
+
+_OTHER_TEMPERATURES = {
+    "likelihood_temperature": "a likelihood temperature, `tempered`,",
+    "posterior_temperature": "a whole-posterior temperature, `cold`,",
+}
+
+
+class tempered(_Tempering):  # noqa: N801 - a context manager, named as numpyro's handlers are
+    """Temper the likelihood: observed sites inside count with weight 1/T.
+
+    log target = (1/T) log p(y|x, θ) + log p(θ) + const.
+
+    Latent sites inside the block are left alone. Note that with a learned scale σ the term
+    −log σ is tempered too: p(y|θ)^{1/T} is not a Gaussian with standard deviation σ√T.
+
+    Args:
+        temperature: T > 0; 1 is Bayes.
+
+    Raises:
+        ValueError: T is not positive and finite, or (when the program runs) an observed site
+            already has a temperature.
+
+    Example:
+        >>> import numpyro, numpyro.distributions as dist, bayesnn_ppl as bnn
+        >>> def model(x, y=None, *, batch_size=None):
+        ...     slope = numpyro.sample("slope", dist.Normal(0, 1))
+        ...     with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+        ...         x, y = bnn.minibatch(x, y)
+        ...         with bnn.tempered(0.5):
+        ...             numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+    """
+
+    key = "likelihood_temperature"
+    observed_only = True
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__(None, positive_temperature(temperature, "`tempered`"))
+
+
+class _Cold(_Tempering):
+    key = "posterior_temperature"
+    observed_only = False
+
+
+@dataclass(frozen=True)
+class ColdModel:
+    """A program whose whole log density counts with weight 1/T; made by `cold`."""
+
+    model: Model
+    temperature: float
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _Cold(self.model, self.temperature)(*args, **kwargs)
+
+
+def cold(model: Model, temperature: float) -> ColdModel:
+    """Temper the whole posterior of a program: target ∝ [p(D|θ) p(θ)]^{1/T}.
+
+    The densities of the program's own sites are scaled; the Jacobians of the maps to
+    unconstrained space keep weight 1. With T ≠ 1 and latent sites besides the network's
+    parameters (a noise scale, a hierarchical scale) the result therefore depends on how the
+    program is parametrised; `sample` warns when that is so.
+
+    Args:
+        model: a NumPyro program.
+        temperature: T > 0; below 1 is "cold" in the sense of Wenzel et al. (2020).
+
+    Raises:
+        ValueError: T is not positive and finite, or the model is already cold, or (when the
+            program runs) its likelihood is already tempered.
+
+    References:
+        Wenzel et al. (2020), arXiv:2002.02405, eq. 1.
+    """
+    temperature = positive_temperature(temperature, "`cold`")
+    if isinstance(model, ColdModel):
+        raise ValueError(
+            f"The model is already cold, with T = {model.temperature}. Temper once: "
+            f"`cold(model, {model.temperature * temperature})` has the product."
+        )
+    tempered_already = getattr(model, "temperature", 1.0)
+    if tempered_already != 1.0:
+        raise ValueError(
+            f"The model's likelihood is already tempered with T = {tempered_already}. Use either "
+            "`temperature=` (likelihood) or `cold(model, T)` (whole posterior), once."
+        )
+    return ColdModel(model, temperature)
