@@ -15,6 +15,8 @@ import numpyro.distributions as dist
 from jax.scipy.special import logsumexp, xlogy
 from numpyro import handlers
 
+from bayesnn_ppl.identity import identity_key
+
 __all__ = [
     "Components",
     "base_distribution",
@@ -45,10 +47,17 @@ def is_label(fn: Any) -> bool:
 
 
 class _Program:
-    """A model as a static argument of a jitted function: equal only to itself."""
+    """A model as a static argument of jitted functions: equal to one of equal parts."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self._key = identity_key(model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Program) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 def _observed(program: _Program, values: Mapping[str, Any], x: Any) -> Any:
@@ -166,9 +175,8 @@ class Components:
         *,
         memory: int,
         float64: bool,
-        program: _Program | None = None,
     ) -> None:
-        self._program = program or _Program(model)
+        self._program = _Program(model)
         self._draws, self.x, self._float64 = dict(draws), x, float64
         self.count = next(iter(self._draws.values())).shape[0]
         with self._precision():

@@ -67,9 +67,7 @@ def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, 
 
 
 def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    variables = jax.eval_shape(
-        lambda key, inputs: network.init(key, inputs, **options), jax.random.key(0), x
-    )
+    variables = jax.eval_shape(lambda inputs: network.init(jax.random.key(0), inputs, **options), x)
     state = sorted(set(variables) - {"params"})
     if state:
         raise ValueError(
@@ -103,8 +101,13 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
 def _sample_network_prior(
     name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
 ) -> dict[Any, Any]:
+    def mark(site: dict[str, Any]) -> dict[str, bool]:
+        """Tell a weight from a hyperparameter, as the site's name alone cannot."""
+        return {"network_parameter": site["name"] in shapes}
+
     with numpyro.handlers.scope(prefix=name):
-        values = prior.sample_checked(shapes, x)
+        sample = numpyro.handlers.infer_config(prior.sample_checked, config_fn=mark)
+        values = sample(shapes, x)
     tree: dict[Any, Any] = {}
     for dotted, value in values.items():
         keys: list[Any] = [int(key) if key.isdigit() else key for key in dotted.split(".")]

@@ -72,7 +72,9 @@ class Posterior:
     @property
     def draws(self) -> dict[str, np.ndarray]:
         """Variable name, such as `net.Dense_0.kernel`, -> array (chain, draw, ...)."""
-        return {str(name): a.values for name, a in self.tree["posterior"].data_vars.items()}
+        # In the program's order: a store on disk lists its arrays in any order.
+        variables = self.tree["posterior"].data_vars
+        return {name: variables[name].values for name in self.provenance["site_names"]}
 
     @property
     def statistics(self) -> dict[str, np.ndarray]:

@@ -74,9 +74,7 @@ def main() -> None:
         if path.exists():
             print(f"{path} exists; remove it to run {name} again.")
             continue
-        result = run(
-            name, minutes=options.minutes, warmup=options.warmup, chains=options.chains
-        )
+        result = run(name, minutes=options.minutes, warmup=options.warmup, chains=options.chains)
         path.write_text(json.dumps(result, indent=2) + "\n")
 
 

@@ -65,5 +65,9 @@ def mlp_classification(*, classes: int = 10, prior: Any = None, temperature: flo
 def _published(hidden: tuple[int, ...], likelihood: Any, prior: Any, temperature: float) -> Any:
     prior = bnn.priors.normal(1.0) if prior is None else prior
     return mlp(
-        hidden=hidden, likelihood=likelihood, prior=prior, activation="relu", temperature=temperature
+        hidden=hidden,
+        likelihood=likelihood,
+        prior=prior,
+        activation="relu",
+        temperature=temperature,
     )

@@ -286,3 +286,20 @@ def test_names_that_would_meet_are_refused():
     draws = random_draws(**{"a/b": (), "a.b": ()})
     with pytest.raises(ValueError, match="`a/b` and `a.b` would both be stored as `a.b`"):
         bnn.Posterior.from_arrays(draws, {}, attributes(draws))
+
+
+def test_an_equal_prediction_compiles_nothing(compilations):
+    first, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
+    first.predict(X).mean, first.predict(X).quantile(0.1)
+    again, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
+    before = compilations()
+    again.predict(X).mean, again.predict(X).quantile(0.7)
+    assert compilations() == before
+    again.predict(X[:5]).mean
+    assert compilations() > before
+
+
+def test_draws_keep_the_programs_order_on_the_disk(tmp_path):
+    draws = random_draws(**{name: () for name in "zebra apple mango kiwi fig".split()})
+    posterior = bnn.Posterior.from_arrays(draws, {}, attributes(draws))
+    assert list(bnn.load(posterior.save(tmp_path / "run")).draws) == list(draws)

@@ -10,7 +10,6 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
-from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.temperature import Model
 
 __all__ = ["ModelSummary", "check_array", "inspect_model"]
@@ -23,14 +22,12 @@ class ModelSummary:
     Attributes:
         latents: shapes of the latent sites, by NumPyro's names.
         parameters: the names among them that are network parameters.
-        constrained: the names among them whose support is not the whole real line.
         likelihood_temperature, posterior_temperature: 1 where the program sets none.
         observed: the distribution class of the site `"y"`, by name.
     """
 
     latents: Mapping[str, tuple[int, ...]]
     parameters: frozenset[str]
-    constrained: frozenset[str]
     likelihood_temperature: float
     posterior_temperature: float
     observed: str
@@ -84,7 +81,7 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
     trace = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y)
-    _check_parameters(trace)
+    parameters = _network_parameters(trace)
     latents = {
         name: site
         for name, site in trace.items()
@@ -92,17 +89,13 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
     }
     if not latents:
         raise ValueError("The model has no latent site: there is nothing to sample.")
-    networks = tuple(
-        name.removesuffix("$params") + "/" for name in trace if name.endswith("$params")
-    )
     observed = trace["y"]
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
-        parameters=frozenset(n for n in latents if n.startswith(networks))
-        if networks
-        else frozenset(),
-        constrained=frozenset(
-            name for name, site in latents.items() if not _is_real(site["fn"].support)
+        parameters=frozenset(
+            name
+            for name, site in latents.items()
+            if name in parameters or site["infer"].get("network_parameter")
         ),
         likelihood_temperature=observed["infer"].get("likelihood_temperature", 1.0),
         posterior_temperature=observed["infer"].get("posterior_temperature", 1.0),
@@ -113,10 +106,11 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
 def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     trace: dict[str, Any] = {}
 
-    def run(key: Any, x: Any, y: Any) -> None:
-        trace.update(handlers.trace(handlers.seed(model, key)).get_trace(x, y))
+    def run(x: Any, y: Any) -> None:
+        seeded = handlers.seed(model, jax.random.key(0))
+        trace.update(handlers.trace(seeded).get_trace(x, y))
 
-    jax.eval_shape(run, jax.random.key(0), x, y)
+    jax.eval_shape(run, x, y)
     return trace
 
 
@@ -165,12 +159,6 @@ def _base(fn: Any) -> Any:
     return fn
 
 
-def _is_real(support: Any) -> bool:
-    while hasattr(support, "base_constraint"):
-        support = support.base_constraint
-    return support is dist.constraints.real
-
-
 def _check_support(fn: Any, y: np.ndarray) -> None:
     base = _base(fn)
     support = base.support
@@ -204,11 +192,16 @@ def _check_support(fn: Any, y: np.ndarray) -> None:
 _CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
 
 
-def _check_parameters(trace: dict[str, Any]) -> None:
-    """NumPyro leaves a parameter without a prior a constant; here that is an error."""
+def _network_parameters(trace: dict[str, Any]) -> set[str]:
+    """The sites that are parameters of a network declared with NumPyro's primitives.
+
+    NumPyro leaves a parameter without a prior a constant; here that is an error.
+    """
+    found = set()
     for name, site in trace.items():
         if site["type"] != "param" or not name.endswith("$params"):
             continue
+        network = name.removesuffix("$params")
         leaves = jax.tree_util.tree_flatten_with_path(
             site["value"], is_leaf=lambda leaf: isinstance(leaf, ParamShape)
         )[0]
@@ -218,11 +211,12 @@ def _check_parameters(trace: dict[str, Any]) -> None:
             if not isinstance(leaf, ParamShape):
                 raise ValueError(
                     f"The parameter `{parameter}` of shape {tuple(leaf.shape)} of the network "
-                    f"`{name.removesuffix('$params')}` has no prior and would stay a constant. "
+                    f"`{network}` has no prior and would stay a constant. "
                     + (f"Those with a prior: {given}. " if given else "")
-                    + "Add it to the prior, or use `random_network`, which finds misspelled names: "
-                    + near_misses(parameter, [n for n in names if n != parameter] or [parameter])
+                    + "Add it to the prior, or use `random_network`, which finds misspelled names."
                 )
+        found |= {f"{network}/{parameter}" for parameter in names}
+    return found
 
 
 def _key(entry: Any) -> Any:

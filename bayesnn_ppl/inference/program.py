@@ -26,7 +26,7 @@ from jax.sharding import PartitionSpec as P
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 
-from bayesnn_ppl.inference.identity import fresh_kernel, identity_key
+from bayesnn_ppl.identity import fresh_kernel, identity_key
 
 __all__ = ["Program", "Settings", "compile_program"]
 

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 import bayesnn_ppl
+from bayesnn_ppl.identity import describe
 from bayesnn_ppl.inference.contract import ModelSummary
-from bayesnn_ppl.inference.identity import describe
 from bayesnn_ppl.inference.program import Settings
 
 __all__ = ["describe_run"]

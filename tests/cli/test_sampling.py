@@ -13,7 +13,7 @@ from bayesnn_ppl.cli import main, zoo
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.runs import default_folder
 from bayesnn_ppl.cli.sampling import make_kernel
-from bayesnn_ppl.inference.identity import describe
+from bayesnn_ppl.identity import describe
 from tests.cli.conftest import TINY
 
 

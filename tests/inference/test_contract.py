@@ -8,6 +8,7 @@ from numpyro.contrib.module import random_flax_module
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.contract import inspect_model
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 Y = X[:, 0]
@@ -158,3 +159,26 @@ def test_bad_settings_are_refused_before_compilation(settings, sentence, compila
 def test_what_is_no_kernel_of_a_model_is_refused(kernel, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         bnn.sample(kernel, X, Y, warmup=1, draws=1, progress=False)
+
+
+def scaled(name, shape):
+    return dist.Normal(0.0, numpyro.sample(f"{name}.scale", dist.HalfNormal(1.0)))
+
+
+@bnn.priors.NetworkPrior
+def one_scale(shapes, x):
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    return {
+        name: numpyro.sample(name, dist.Normal(0.0, scale).expand(shape).to_event())
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize("prior", [scaled, one_scale])
+def test_hyperparameters_are_no_network_parameters(prior):
+    """They decide whether a cold posterior depends on how the program is parametrised."""
+    likelihood = bnn.likelihoods.gaussian(1.0)
+    summary = inspect_model(bnn.models.linear(prior=prior, likelihood=likelihood), X, Y)
+    assert summary.parameters == {"net/Dense_0.kernel", "net/Dense_0.bias"}
+    assert all(name.endswith("scale") for name in set(summary.latents) - summary.parameters)
+    assert len(summary.latents) > 2

@@ -1,0 +1,83 @@
+"""Several chains on few devices: one after another, or in a batch?
+
+    python -m benchmarks.arrangement [--repeats 3]
+
+Four chains of HMC with 200 leapfrogs a draw on `mlp_regression_small` (synthetic data, eight
+inputs). Each number of host devices needs a process of its own; the processes take turns.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+
+LEAPFROGS, CHAINS = 200, 4
+ROWS = {277: 60, 691: 30, 8_611: 4}  # rows -> draws
+CASES = [(2, "map"), (2, "vmap"), (4, "map"), (1, "map"), (1, "vmap")]
+
+
+def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
+    """Leapfrogs per second of all chains together, in this process."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", devices)
+    import numpy as np
+    from numpyro.infer import HMC
+
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.inference import runner
+
+    place_chains = runner._place_chains
+    runner._place_chains = lambda *a: (place_chains(*a)[0], arrangement)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 8)).astype(np.float32)
+    y = np.sin(x[:, 0])
+    kernel = HMC(
+        bnn.models.mlp_regression_small(),
+        step_size=1e-5,
+        num_steps=LEAPFROGS,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
+    seconds = []
+    for _ in range(3):
+        posterior = bnn.sample(kernel, x, y, warmup=2, draws=draws, chains=CHAINS, progress=False)
+        seconds.append(posterior.provenance["seconds"]["sample"])
+    return CHAINS * LEAPFROGS * draws / statistics.median(seconds)
+
+
+def main() -> None:
+    """Print one table: rows of data × arrangement."""
+    parser = argparse.ArgumentParser(description="Chains one after another, or in a batch.")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        devices, arrangement, rows, draws = options.case
+        print(measure(int(devices), arrangement, int(rows), int(draws)))
+        return
+    print(f"leapfrogs per second, {CHAINS} chains, {os.cpu_count()} cores; ratio to 1 device, vmap")
+    for rows, draws in ROWS.items():
+        speed: dict[tuple[int, str], list[float]] = {case: [] for case in CASES}
+        for _ in range(options.repeats):
+            for case in CASES:
+                command = [sys.executable, "-m", "benchmarks.arrangement", "--case"]
+                arguments = [str(case[0]), case[1], str(rows), str(draws)]
+                done = subprocess.run(
+                    [*command, *arguments], check=True, capture_output=True, text=True
+                )
+                speed[case].append(float(done.stdout.split()[-1]))
+        base = statistics.median(speed[1, "vmap"])
+        for (devices, arrangement), values in speed.items():
+            median = statistics.median(values)
+            print(
+                f"N = {rows:>5}  {devices} devices, {arrangement:<4} {median:>9.0f} "
+                f"{median / base:>6.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
