@@ -289,13 +289,16 @@ def test_names_that_would_meet_are_refused():
 
 
 def test_an_equal_prediction_compiles_nothing(compilations):
-    first, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
-    first.predict(X).mean, first.predict(X).quantile(0.1)
-    again, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
+    def predict(x, level):
+        posterior, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
+        prediction = posterior.predict(x)
+        return prediction.mean, prediction.quantile(level)
+
+    predict(X, 0.1)
     before = compilations()
-    again.predict(X).mean, again.predict(X).quantile(0.7)
+    predict(X, 0.7)
     assert compilations() == before
-    again.predict(X[:5]).mean
+    predict(X[:5], 0.7)
     assert compilations() > before
 
 

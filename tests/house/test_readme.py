@@ -1,0 +1,45 @@
+"""What the README documents runs as it stands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpyro.infer
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.commands import build_parser
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_python_blocks_run(capsys):
+    first, second = blocks("python")
+    # The devices are set once for all tests.
+    names = {}
+    exec(first.replace('jax.config.update("jax_num_cpu_devices", 2)', ""), names)
+    printed = capsys.readouterr().out
+    assert "Diagnosis: converged" in printed and "nll_mixture" in printed
+    exec(second, names)
+    posterior = bnn.sample(
+        numpyro.infer.NUTS(names["model"], max_tree_depth=3),
+        *names["data"].train,
+        warmup=5,
+        draws=5,
+        chains=2,
+        progress=False,
+    )
+    assert posterior.provenance["likelihood_temperature"] == 0.5
+    assert posterior.predict(names["data"].test.x).mean.shape == names["data"].test.y.shape
+
+
+def test_the_commands_parse():
+    commands = [
+        line.split("#")[0].strip() for line in README.splitlines() if line.startswith("bayesnn ")
+    ]
+    assert len(commands) >= 7
+    for command in commands:
+        build_parser()[0].parse_args(shlex.split(command)[1:])
