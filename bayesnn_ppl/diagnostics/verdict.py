@@ -140,9 +140,9 @@ def _function_space(
         found.append(
             (
                 "doubt",
-                f"{percent(below)} of the {count} function outputs have R-hat below "
-                f"{limits.rhat_threshold:g}; the largest is {largest:.3f}, at {where}. The chains "
-                "differ a little more than their length explains: run on.",
+                f"Not fully converged: only {percent(below)} of the {count} function outputs have "
+                f"R-hat below {limits.rhat_threshold:g}; the largest is {largest:.3f}, at {where}. "
+                "The chains differ a little more than their length explains: run on.",
             )
         )
     scarce = min(judged, key=_fewest)
