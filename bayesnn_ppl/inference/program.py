@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -28,7 +28,7 @@ from numpyro.infer.util import initialize_model
 
 from bayesnn_ppl.identity import fresh_kernel, identity_key
 
-__all__ = ["Program", "Settings", "compile_program"]
+__all__ = ["Program", "Settings", "arrays_to_state", "compile_program", "state_to_arrays"]
 
 # Statistic -> where kernels keep it in their state; the first path that exists counts.
 _STATISTICS = {
@@ -70,6 +70,7 @@ class Program:
             leading axes (chain, block) and only the first `draws` entries of a block are written.
         block: the most draws that one call of `advance` can make.
         place: puts x and y where the compiled functions expect them.
+        state: shapes and shardings of the state, to bring one back from the disk.
         compile_seconds: what it took, 0 when the program was in the cache.
     """
 
@@ -77,6 +78,7 @@ class Program:
     advance: Callable[..., Any]
     block: int
     place: Callable[[np.ndarray], jax.Array]
+    state: Any
     compile_seconds: float
 
 
@@ -104,9 +106,7 @@ def compile_program(
         _programs.move_to_end(key)
         return _programs[key]
     program = _compile(settings, keys, values, x, y)
-    _programs[key] = Program(
-        program.start, program.advance, program.block, program.place, compile_seconds=0.0
-    )
+    _programs[key] = replace(program, compile_seconds=0.0)
     if len(_programs) > _KEPT_PROGRAMS:
         _programs.popitem(last=False)
     return program
@@ -165,7 +165,47 @@ def _compile(
         .lower(state, x_placed, y_placed, np.int32(1), np.int32(1))
         .compile()
     )
-    return Program(start_compiled, advance_compiled, block, place, time.perf_counter() - began)
+    return Program(
+        start_compiled, advance_compiled, block, place, state, time.perf_counter() - began
+    )
+
+
+def state_to_arrays(state: Any) -> dict[str, np.ndarray]:
+    """A sampler's state as arrays named by their place; PRNG keys as their raw words."""
+    leaves = jax.tree_util.tree_flatten_with_path(state)[0]
+    return {jax.tree_util.keystr(path): _raw(leaf) for path, leaf in leaves}
+
+
+def _raw(leaf: jax.Array) -> np.ndarray:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def arrays_to_state(arrays: Mapping[str, np.ndarray], program: Program) -> Any:
+    """Put a state that `state_to_arrays` gave back on the devices.
+
+    Raises:
+        ValueError: names, shapes or dtypes are not those of the program's state.
+    """
+
+    def place(path: Any, shape: Any) -> jax.Array:
+        name = jax.tree_util.keystr(path)
+        is_key = jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key)
+        array = arrays.get(name)
+        fits = array is not None and (
+            is_key or (array.shape == shape.shape and array.dtype == shape.dtype)
+        )
+        if array is None or not fits:
+            raise ValueError(
+                f"The checkpoint does not fit this run: `{name}` is "
+                + ("missing." if array is None else f"{array.dtype}{array.shape}, ")
+                + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
+                + "It was made by another kernel, or another version of NumPyro."
+            )
+        leaf = jax.random.wrap_key_data(array) if is_key else array
+        return jax.device_put(leaf, shape.sharding)
+
+    return jax.tree_util.tree_map_with_path(place, program.state)
 
 
 def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:

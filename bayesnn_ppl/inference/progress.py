@@ -69,13 +69,15 @@ class ProgressBar:
         elif self._shown:
             print(text, file=sys.stderr, flush=True)
 
-    def phase(self, name: str, total: int) -> None:
-        """Start a new phase of `total` draws."""
+    def phase(self, name: str, total: int, done: int = 0) -> None:
+        """Start a phase of `total` draws, of which `done` were made before."""
         self._name, self._total, self._began = name, total, time.monotonic()
+        self._before = done
         if self._bar is not None:
             if self._task is not None:
                 self._bar.stop_task(self._task)
-            self._task = self._bar.add_task(name, total=total, note=f"× {self._chains} chains")
+            self._task = self._bar.add_task(
+                name, total=total, completed=done, note=f"× {self._chains} chains")
 
     def advance(self, done: int, statistics: dict[str, np.ndarray], divergences: int) -> None:
         """Show that `done` draws of the phase are made; `statistics` are of the last block."""
@@ -92,7 +94,7 @@ class ProgressBar:
             if done >= self._total or now - self._last_line > _LINE_SECONDS:
                 self._last_line = now
                 took = now - self._began
-                left = took / done * (self._total - done)
+                left = took / (done - self._before) * (self._total - done)
                 print(
                     f"{self._name:<8} {done:>6}/{self._total} {note} · {took:.0f} s, "
                     f"{left:.0f} s left",

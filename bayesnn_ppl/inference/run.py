@@ -1,5 +1,7 @@
 """One run of a compiled program: block by block, watched, and safe to interrupt."""
 
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -9,9 +11,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.infer import NUTS
+from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.inference.program import Program, Settings
+from bayesnn_ppl.inference.program import Program, Settings, arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
+from bayesnn_ppl.inference.sinks import Sink
 from bayesnn_ppl.inference.starts import explain_faults
 
 __all__ = ["Progress", "Run"]
@@ -40,7 +45,7 @@ class Progress:
 
 
 class Run:
-    """One run: its state on the devices, and what has been drawn so far on the host."""
+    """One run: its state on the devices, and a sink for what it draws."""
 
     def __init__(
         self,
@@ -48,19 +53,19 @@ class Run:
         program: Program,
         x: np.ndarray,
         y: np.ndarray,
+        *,
         bar: ProgressBar,
         callback: Callable[[Progress], Any] | None,
+        sink: Sink,
     ) -> None:
         self._settings, self._program, self._bar = settings, program, bar
         self._host_data = (x, y)
         self._data = (program.place(x), program.place(y))
         self._callback = callback
+        self._sink = sink
         self._seconds_per_transition: float | None = None
         self._state: Any = None
         self.seconds: dict[str, float] = {}
-        self.kept: dict[str, np.ndarray] = {}
-        self.statistics: dict[str, np.ndarray] = {}
-        self.done = 0
         self.interrupted = False
 
     @contextmanager
@@ -70,6 +75,14 @@ class Run:
             yield
         finally:
             self.seconds[name] = time.perf_counter() - began
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The sampler's state, as named arrays."""
+        return state_to_arrays(self._state)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state that `state` gave; ValueError when it is of another program."""
+        self._state = arrays_to_state(arrays, self._program)
 
     def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""
@@ -81,45 +94,28 @@ class Run:
                 raise RuntimeError(problem)
             self._state = state
 
-    def warm_up(self, warmup: int) -> None:
-        """Make the draws that adapt the kernel; they are not kept."""
+    def warm_up(self, warmup: int, *, done: int = 0) -> bool:
+        """Make the draws that adapt the kernel; they are not kept. False when ended early."""
         with self._timed("warmup"):
-            for _ in self._blocks("warmup", warmup, thinning=1):
-                pass
+            return self._advance("warmup", warmup, thinning=1, done=done)
 
     def draw(self, draws: int, thinning: int) -> None:
         """Make the draws that are kept; an interrupt keeps what there is."""
         with self._timed("sample"):
             try:
-                for kept, statistics in self._blocks("sample", draws, thinning):
-                    self._keep(kept, statistics, draws)
+                self._advance("sample", draws, thinning, done=self._sink.done)
             except KeyboardInterrupt:
-                if not self.done:
+                if not self._sink.done:
                     raise
                 self.interrupted = True
-                self._bar.say(f"Interrupted: {self.done} of {draws} draws per chain are kept.")
-        if self.done < draws:
-            self.kept = {name: a[:, : self.done].copy() for name, a in self.kept.items()}
-            self.statistics = {n: a[:, : self.done].copy() for n, a in self.statistics.items()}
+                self._bar.say(
+                    f"Interrupted: {self._sink.done} of {draws} draws per chain are kept."
+                )
 
-    def _keep(
-        self, kept: dict[str, np.ndarray], statistics: dict[str, np.ndarray], draws: int
-    ) -> None:
-        made = 0
-        for target, block in ((self.kept, kept), (self.statistics, statistics)):
-            for name, array in block.items():
-                if name not in target:
-                    shape = (array.shape[0], draws, *array.shape[2:])
-                    target[name] = np.empty(shape, array.dtype)
-                made = array.shape[1]
-                target[name][:, self.done : self.done + made] = array
-        # Last, so that an interrupt between two arrays never leaves a half-written draw counted.
-        self.done += made
-
-    def _blocks(self, phase: str, total: int, thinning: int) -> Iterator[Any]:
-        """Advance by `total` draws, block by block; yields what each block drew."""
-        self._bar.phase(phase, total)
-        done = divergences = 0
+    def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> bool:
+        """Go from `done` to `total` draws, block by block; False when the callback ended it."""
+        self._bar.phase(phase, total, done)
+        divergences = 0
         began = time.perf_counter()
         while done < total:
             count = min(total - done, self._next_block(thinning))
@@ -129,15 +125,23 @@ class Run:
             )
             kept = {name: np.asarray(a)[:, :count] for name, a in kept.items()}
             statistics = {name: np.asarray(a)[:, :count] for name, a in statistics.items()}
+            statistics = named_statistics(statistics, self._settings.kernel)
             now = time.perf_counter()
             self._seconds_per_transition = (now - block_began) / (count * thinning)
-            self._state = state
-            done += count
+            with uninterrupted():
+                # Together, or a checkpoint would be of other draws than those kept.
+                self._state = state
+                done += count
+                if phase == "sample":
+                    self._sink.append(kept, statistics)
+                self._sink.checkpoint(self.state, phase, done)
             divergences += int(np.sum(statistics.get("diverging", 0)))
-            yield kept, statistics
             self._bar.advance(done, statistics, divergences)
             if self._stop_early(Progress(phase, done, total, now - began, kept, statistics)):
-                return
+                with uninterrupted():
+                    self._sink.checkpoint(self.state, phase, done, now=True)
+                return False
+        return True
 
     def _next_block(self, thinning: int) -> int:
         """As many draws as take about half a second, so that the bar moves and Ctrl-C is heard."""
@@ -156,3 +160,32 @@ class Run:
             self._bar.say(traceback.format_exc())
             self._callback = None
             return False
+
+
+def named_statistics(
+    statistics: Mapping[str, np.ndarray], kernel: MCMCKernel
+) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""
+    named = dict(statistics)
+    if "potential_energy" in named:
+        named["lp"] = -named.pop("potential_energy")
+    if isinstance(kernel, NUTS) and "n_steps" in named:
+        # A full tree of depth d has 2^d - 1 leapfrogs.
+        named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
+    return named
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off to the end of the block; elsewhere than in the main thread none comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *signal_and_frame: came.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(*came[0])
