@@ -97,6 +97,7 @@ def compile_program(
         settings.float64,
         settings.mesh,
         str(shapes),
+        str(keys.dtype),
         jax.config.jax_default_matmul_precision,
         jax.config.jax_threefry_partitionable,
     )
@@ -129,7 +130,7 @@ def _compile(
         start, advance = _chain_functions(settings)
     try:
         state_shape, position, _ = jax.eval_shape(start, keys, values, x_placed, y_placed)
-    except AssertionError as error:  # so NumPyro's ensemble kernels refuse, before compilation
+    except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
         raise ValueError(
             f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
             f"chains: {error}"

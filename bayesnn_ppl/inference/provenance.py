@@ -58,7 +58,9 @@ def describe_run(
         "parameters": sorted(summary.parameters),
         "likelihood_temperature": summary.likelihood_temperature,
         "posterior_temperature": summary.posterior_temperature,
+        "local": list(summary.local),
         "rows": x.shape[0],
+        "input_shape": list(x.shape[1:]),
         "data_sha256": _data_hash(x, y),
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }

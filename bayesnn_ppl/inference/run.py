@@ -1,5 +1,7 @@
 """One run of a compiled program: block by block, watched, and safe to interrupt."""
 
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -9,12 +11,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.infer import NUTS
+from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.inference.program import Program, Settings
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.starts import explain_faults
+from bayesnn_ppl.storage import variable_names
 
-__all__ = ["Progress", "Run"]
+__all__ = ["Progress", "Run", "uninterrupted"]
 
 _BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
 
@@ -61,7 +66,8 @@ class Run:
         self.kept: dict[str, np.ndarray] = {}
         self.statistics: dict[str, np.ndarray] = {}
         self.done = 0
-        self.interrupted = False
+        self.interrupted = self._ended_early = False
+        self._began = time.perf_counter()
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -84,8 +90,15 @@ class Run:
     def warm_up(self, warmup: int) -> None:
         """Make the draws that adapt the kernel; they are not kept."""
         with self._timed("warmup"):
-            for _ in self._blocks("warmup", warmup, thinning=1):
-                pass
+            made = sum(
+                next(iter(statistics.values())).shape[1] if statistics else 0
+                for _, statistics in self._blocks("warmup", warmup, thinning=1)
+            )
+        if self._ended_early:
+            raise RuntimeError(
+                f"The callback ended the run in its warm-up, after {made} of {warmup} draws: "
+                "there is nothing to return yet."
+            )
 
     def draw(self, draws: int, thinning: int) -> None:
         """Make the draws that are kept; an interrupt keeps what there is."""
@@ -120,7 +133,6 @@ class Run:
         """Advance by `total` draws, block by block; yields what each block drew."""
         self._bar.phase(phase, total)
         done = divergences = 0
-        began = time.perf_counter()
         while done < total:
             count = min(total - done, self._next_block(thinning))
             block_began = time.perf_counter()
@@ -129,6 +141,7 @@ class Run:
             )
             kept = {name: np.asarray(a)[:, :count] for name, a in kept.items()}
             statistics = {name: np.asarray(a)[:, :count] for name, a in statistics.items()}
+            statistics = _named_statistics(statistics, self._settings.kernel)
             now = time.perf_counter()
             self._seconds_per_transition = (now - block_began) / (count * thinning)
             self._state = state
@@ -136,8 +149,17 @@ class Run:
             divergences += int(np.sum(statistics.get("diverging", 0)))
             yield kept, statistics
             self._bar.advance(done, statistics, divergences)
-            if self._stop_early(Progress(phase, done, total, now - began, kept, statistics)):
+            seconds = now - self._began
+            if self._stop_early(
+                Progress(phase, done, total, seconds, self._named(kept), statistics)
+            ):
+                self._ended_early = True
                 return
+
+    @staticmethod
+    def _named(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        names = variable_names(draws)
+        return {names[site]: array for site, array in draws.items()}
 
     def _next_block(self, thinning: int) -> int:
         """As many draws as take about half a second, so that the bar moves and Ctrl-C is heard."""
@@ -150,9 +172,38 @@ class Run:
         if self._callback is None:
             return False
         try:
-            return self._callback(progress) is True
+            return bool(self._callback(progress))
         except Exception:  # the user's metric must not cost the draws
             self._bar.say("The callback failed and is not called again; the run goes on.")
             self._bar.say(traceback.format_exc())
             self._callback = None
             return False
+
+
+def _named_statistics(
+    statistics: dict[str, np.ndarray], kernel: MCMCKernel
+) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""
+    named = dict(statistics)
+    if "potential_energy" in named:
+        named["lp"] = -named.pop("potential_energy")
+    if isinstance(kernel, NUTS) and "n_steps" in named:
+        # A full tree of depth d has 2^d - 1 leapfrogs.
+        named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
+    return named
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off to the end of the block; outside the main thread none comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *arguments: came.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(*came[0])

@@ -2,26 +2,24 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import near_misses, whole_number
-from bayesnn_ppl.inference.contract import ModelSummary, check_array, inspect_model
+from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.program import Settings, compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run
-from bayesnn_ppl.inference.run import Progress, Run
+from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
 from bayesnn_ppl.inference.starts import resolve_start
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, more_cpu_devices
 from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.temperature import ColdModel
 
 __all__ = ["sample"]
 
@@ -66,13 +64,15 @@ def sample(
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
             as divide the chains evenly.
-        init: where chains start. None: a draw from the prior. Or a strategy of
-            `numpyro.infer`, or a mapping from site names to constrained values.
+        init: where chains start. None: the kernel's `init_strategy` if it was given one, else a
+            draw from the prior. Or a strategy of `numpyro.infer`, or a mapping from site names
+            to constrained values.
         thinning: transitions per kept draw. `warmup` and `draws` count draws; a warm-up draw is
             one transition.
         float64: run in double precision.
         progress: show a bar for all chains together (lines where there is no terminal).
-        callback: called with a `Progress` after each block; returning True ends the run early.
+        callback: called with a `Progress` after each block; returning True ends the run early,
+            with the draws made so far.
             An error in it is reported once and does not stop the run.
 
     Returns:
@@ -81,13 +81,13 @@ def sample(
     Raises:
         TypeError, ValueError: an argument, the data or the model is not what it must be; said
             before anything is compiled.
-        RuntimeError: no chain could start where density and gradient are finite.
+        RuntimeError: a chain found no start where density and gradient are finite, or the
+            callback ended the run in its warm-up, when there is nothing yet to return.
         KeyboardInterrupt: Ctrl-C during warm-up, when there is nothing yet to return.
 
     Example:
         >>> import bayesnn_ppl as bnn
-        >>> from numpyro.infer import NUTS
-        >>> data = bnn.data.load("diabetes")
+        >>>         >>> data = bnn.data.load("diabetes")
         >>> posterior = bnn.sample(
         ...     NUTS(bnn.models.linear()), *data.train, warmup=200, draws=100, chains=2, seed=0,
         ...     progress=False)
@@ -100,16 +100,19 @@ def sample(
     draws = whole_number(draws, "`draws`", at_least=1)
     chains = whole_number(chains, "`chains`", at_least=1)
     thinning = whole_number(thinning, "`thinning`", at_least=1)
-    seed = whole_number(seed, "`seed`", at_least=0)
+    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
     units = getattr(y, "standardisation", None)
-    inputs, targets = check_array(x, "x"), check_array(y, "y")
+    inputs = check_array(x, "x", float64=float64)
+    targets = check_array(y, "y", float64=float64)
     model = kernel.model
 
-    with jax.enable_x64(True) if float64 else nullcontext():
-        inputs, targets = _as_precision(inputs, float64), _as_precision(targets, float64)
+    # Set either way: the caller's own setting is no part of what is compiled.
+    with jax.enable_x64(float64):
         summary = inspect_model(model, inputs, targets)
-        _warn_of_cold_latents(model, summary)
-        strategy, values = resolve_start(init, summary, chains)
+        if summary.discrete:
+            targets = targets.astype(np.int32)
+        _warn_of_cold_latents(summary)
+        strategy, values = resolve_start(init, kernel, summary, chains)
         mesh, arrangement = _place_chains(chain_method, mesh, chains, inputs.shape[0])
         settings = Settings(kernel, strategy, warmup, chains, mesh, arrangement, float64)
         with ProgressBar(shown=progress, chains=chains) as bar:
@@ -123,44 +126,27 @@ def sample(
             run.warm_up(warmup)
             run.draw(draws, thinning)
     seconds = {"compile": program.compile_seconds, **run.seconds}
-    seconds["total"] = time.perf_counter() - began
-    attributes = describe_run(
-        settings,
-        summary,
-        inputs,
-        targets,
-        run={
-            "warmup": warmup,
-            "draws": run.done,
-            "draws_requested": draws,
-            "chains": chains,
-            "thinning": thinning,
-            "seed": seed,
-            "chain_method": chain_method,
-            "interrupted": run.interrupted,
-        },
-        seconds=seconds,
-    )
-    return Posterior.from_arrays(
-        run.kept,
-        _named_statistics(run.statistics, kernel),
-        attributes,
-        model=model,
-        standardisation=units,
-    )
-
-
-def _named_statistics(
-    statistics: Mapping[str, np.ndarray], kernel: MCMCKernel
-) -> dict[str, np.ndarray]:
-    """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""
-    named = dict(statistics)
-    if "potential_energy" in named:
-        named["lp"] = -named.pop("potential_energy")
-    if isinstance(kernel, NUTS) and "n_steps" in named:
-        # A full tree of depth d has 2^d - 1 leapfrogs.
-        named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
-    return named
+    with uninterrupted():  # Ctrl-C from here on would lose the draws
+        attributes = describe_run(
+            settings,
+            summary,
+            inputs,
+            targets,
+            run={
+                "warmup": warmup,
+                "draws": run.done,
+                "draws_requested": draws,
+                "chains": chains,
+                "thinning": thinning,
+                "seed": seed,
+                "chain_method": chain_method,
+                "interrupted": run.interrupted,
+            },
+            seconds=seconds | {"total": time.perf_counter() - began},
+        )
+        return Posterior.from_arrays(
+            run.kept, run.statistics, attributes, model=model, standardisation=units
+        )
 
 
 def _check_kernel(kernel: Any) -> None:
@@ -178,17 +164,12 @@ def _check_kernel(kernel: Any) -> None:
         )
 
 
-def _as_precision(array: np.ndarray, float64: bool) -> np.ndarray:
-    if array.dtype.kind == "f":
-        return array.astype(np.float64 if float64 else np.float32)
-    return array.astype(np.int32) if array.dtype.kind in "iu" else array
-
-
-def _warn_of_cold_latents(model: Any, summary: ModelSummary) -> None:
+def _warn_of_cold_latents(summary: ModelSummary) -> None:
     others = sorted(set(summary.latents) - summary.parameters)
-    if isinstance(model, ColdModel) and model.temperature != 1.0 and others:
+    if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
-            f"The posterior at temperature {model.temperature} depends on how the program is "
+            f"The posterior at temperature {summary.posterior_temperature} depends on how the "
+            "program is "
             f"parametrised, because it has latent sites besides network parameters: {others}. "
             "Fix them, or temper the likelihood alone with `tempered(T)`.",
             stacklevel=3,
@@ -209,6 +190,7 @@ def _place_chains(chain_method: str, mesh: Mesh | None, chains: int, rows: int) 
         return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
     mesh = default_mesh(chains) if mesh is None else mesh
     check_mesh(mesh, chains=chains, rows=rows)
+    mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))  # our kinds of axes
     # Several chains of one CPU device run one after another: batching them is slower there (small
     # matrices), and in lockstep every chain waits for the longest tree. See docs/architecture.md.
     on_cpu = mesh.devices.flat[0].platform == "cpu"
