@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         plots,
         priors,
     )
+    from bayesnn_ppl.inference.resuming import extend, resume
     from bayesnn_ppl.inference.run import Progress
     from bayesnn_ppl.inference.runner import sample
     from bayesnn_ppl.mesh import device_mesh
@@ -42,6 +43,8 @@ _FUNCTIONS = {
     "Prediction": "posterior",
     "load": "posterior",
     "Progress": "inference.run",
+    "extend": "inference.resuming",
+    "resume": "inference.resuming",
     "sample": "inference.runner",
 }
 _MODULES = ("data", "diagnostics", "likelihoods", "metrics", "models", "nn", "plots", "priors")
@@ -55,6 +58,7 @@ __all__ = [
     "data",
     "device_mesh",
     "diagnostics",
+    "extend",
     "likelihoods",
     "load",
     "metrics",
@@ -64,6 +68,7 @@ __all__ = [
     "plots",
     "priors",
     "random_network",
+    "resume",
     "sample",
     "tempered",
 ]

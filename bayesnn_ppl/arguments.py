@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import numbers
 from collections.abc import Iterable
 
 __all__ = ["near_misses", "positive", "whole_number"]
@@ -9,15 +10,16 @@ __all__ = ["near_misses", "positive", "whole_number"]
 
 def positive(value: object, what: str) -> float:
     """`value` as a float; TypeError unless a number, ValueError unless positive and finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{what} must be a number, not {value!r}.")
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{what} must be positive and finite, not {value}.")
-    return float(value)
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{what} must be positive and finite, not {number}.")
+    return number
 
 
-def whole_number(value: object, what: str, *, at_least: int) -> int:
-    """`value` as an int; TypeError unless a whole number, ValueError when it is too small."""
+def whole_number(value: object, what: str, *, at_least: int, below: int | None = None) -> int:
+    """`value` as an int; TypeError unless a whole number, ValueError when it is out of range."""
     try:
         number = value.__index__()  # type: ignore[attr-defined]
     except AttributeError:
@@ -26,6 +28,8 @@ def whole_number(value: object, what: str, *, at_least: int) -> int:
         raise TypeError(f"{what} must be a whole number, not {value!r}.")
     if number < at_least:
         raise ValueError(f"{what} must be at least {at_least}, not {number}.")
+    if below is not None and number >= below:
+        raise ValueError(f"{what} must be below {below}, not {number}.")
     return int(number)
 
 

@@ -4,7 +4,6 @@ Functions of them run block of rows by block of rows, under a memory bound.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,9 @@ from bayesnn_ppl.identity import identity_key
 __all__ = [
     "Components",
     "base_distribution",
+    "check_support",
     "component_moments",
+    "has_exact_quantile",
     "is_label",
     "log_densities",
     "mixture_information",
@@ -46,6 +47,31 @@ def is_label(fn: Any) -> bool:
     return isinstance(base_distribution(fn), (*_CATEGORICAL, *_BERNOULLI))
 
 
+def check_support(fn: Any, y: np.ndarray, name: str) -> None:
+    """Raise ValueError unless every element of `y` lies in the support of `fn`.
+
+    Bounds that depend on the model's parameters are left to the sampler.
+    """
+    base = base_distribution(fn)
+    support = base.support
+    bounds = [getattr(support, bound, 0) for bound in ("lower_bound", "upper_bound")]
+    if any(not isinstance(bound, int | float) for bound in bounds):
+        return
+    inside = np.asarray(support(y))
+    if not inside.all():
+        place = tuple(int(i) for i in np.argwhere(~inside)[0][: y.ndim])
+        allowed = (
+            f"labels must be 0 … {bounds[1]}"
+            if isinstance(base, _CATEGORICAL)
+            else f"its support is {support}"
+        )
+        raise ValueError(
+            f"{name}[{', '.join(map(str, place))}] = {y[place]} cannot come from the model's "
+            f"{type(base).__name__} likelihood: {allowed}. Renumber the labels, or choose the "
+            "number of classes or the likelihood to suit them."
+        )
+
+
 class _Program:
     """A model as a static argument of jitted functions: equal to one of equal parts."""
 
@@ -67,22 +93,39 @@ def _observed(program: _Program, values: Mapping[str, Any], x: Any) -> Any:
     return handlers.trace(model).get_trace(x)["y"]["fn"]
 
 
-@partial(jax.jit, static_argnames=("program", "function"))
-def _over_draws(program: _Program, function: Any, draws: Any, x: Any, *rows: Any) -> Any:
+@partial(jax.jit, static_argnames=("program", "function", "at_once"))
+def _over_draws(
+    program: _Program, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
+) -> Any:
     """`function` of the mixture's components, a distribution batched over draws."""
     components = jax.lax.map(
-        lambda values: _observed(program, values, x), draws, batch_size=_DRAWS_AT_ONCE
+        lambda values: _observed(program, values, x), draws, batch_size=at_once
     )
     return function(components, *rows)
 
 
-@partial(jax.jit, static_argnames="program")
-def _sample(program: _Program, draws: Any, keys: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames=("program", "at_once"))
+def _sample(program: _Program, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, key = pair
         return _observed(program, values, x).sample(key)
 
-    return jax.lax.map(one, (draws, keys), batch_size=_DRAWS_AT_ONCE)
+    return jax.lax.map(one, (draws, keys), batch_size=at_once)
+
+
+def _bytes_of(jaxpr: Any) -> int:
+    """What all intermediate values of a function take together: a bound on its memory."""
+    total = 0
+    for equation in jaxpr.eqns:
+        total += sum(
+            v.aval.size * v.aval.dtype.itemsize for v in equation.outvars if hasattr(v.aval, "size")
+        )
+        for parameter in equation.params.values():
+            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
+                inner = getattr(inner, "jaxpr", inner)  # closed or open
+                if hasattr(inner, "eqns"):
+                    total += _bytes_of(inner)
+    return total
 
 
 # Functions of the components. Each works on one block of rows; the draws are the leading axis.
@@ -156,6 +199,18 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
     return 0.5 * (low + high)
 
 
+def has_exact_quantile(fn: Any) -> bool:
+    """Whether distribution function and its inverse are there, and can be computed."""
+    base = base_distribution(fn)
+    if base.support.is_discrete:
+        return False
+    try:  # some inverses need a library that is not there, or are declared and not implemented
+        jax.eval_shape(lambda d: (d.icdf(0.5), d.cdf(0.5)), base)
+    except (ImportError, NotImplementedError, TypeError):
+        return False
+    return True
+
+
 class Components:
     """The components of the predictive mixture at inputs `x`: one distribution per draw.
 
@@ -177,18 +232,22 @@ class Components:
         float64: bool,
     ) -> None:
         self._program = _Program(model)
-        self._draws, self.x, self._float64 = dict(draws), x, float64
+        self._draws, self.x, self.float64 = dict(draws), x, float64
         self.count = next(iter(self._draws.values())).shape[0]
         with self._precision():
             one = {name: a[0] for name, a in self._draws.items()}
             self.distribution = jax.eval_shape(partial(_observed, self._program), one, x)
-        leaves = jax.tree.leaves(self.distribution)
-        row_bytes = max(1, sum(a.size * a.dtype.itemsize for a in leaves) // len(x))
+            working = _bytes_of(jax.make_jaxpr(partial(_observed, self._program))(one, x).jaxpr)
+        held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(self.distribution))
+        held, working = max(1, held // len(x)), max(1, working // len(x))  # per row and draw
+        self._memory, self._working = memory, working
+        self._at_once = int(np.clip(memory // (2 * working), 1, _DRAWS_AT_ONCE))
         # Moments, densities and brackets need a few arrays of the components' size besides.
-        self._rows = int(np.clip(memory // (4 * row_bytes * self.count), 1, len(x)))
+        row = 4 * held * self.count + self._at_once * working
+        self._rows = int(np.clip(memory // row, 1, len(x)))
 
     def _precision(self) -> Any:
-        return jax.enable_x64(True) if self._float64 else nullcontext()
+        return jax.enable_x64(self.float64)
 
     def apply(self, function: Callable[..., Any], *rows: np.ndarray, axis: int = 0) -> Any:
         """`function(components, *rows)` block by block, joined along `axis`, as NumPy arrays."""
@@ -196,7 +255,7 @@ class Components:
         with self._precision():
             for begin in range(0, len(self.x), self._rows):
                 x, *rest = (self._block(a, begin) for a in (self.x, *rows))
-                part = _over_draws(self._program, function, self._draws, x, *rest)
+                part = _over_draws(self._program, function, self._at_once, self._draws, x, *rest)
                 size = min(self._rows, len(self.x) - begin)
                 parts.append(
                     jax.tree.map(lambda a: np.asarray(a).take(range(size), axis), part)  # noqa: B023
@@ -213,7 +272,17 @@ class Components:
         generator = np.random.default_rng(seed)
         order = [generator.permutation(self.count) for _ in range(-(-count // self.count))]
         chosen = np.concatenate(order)[:count]
+        one = sum(a[0].nbytes for a in self._draws.values())
+        one += int(np.prod(self.distribution.shape())) * 8
+        block = int(np.clip(self._memory // one, 1, count))
+        at_once = int(np.clip(self._memory // (self._working * len(self.x)), 1, _DRAWS_AT_ONCE))
+        parts = []
         with self._precision():
             keys = jax.random.split(jax.random.key(seed), count)
-            draws = {name: a[chosen] for name, a in self._draws.items()}
-            return np.asarray(_sample(self._program, draws, keys, self.x))
+            for begin in range(0, count, block):
+                # Filled up with the last, so that all blocks have one shape.
+                index = np.minimum(np.arange(begin, begin + block), count - 1)
+                draws = {name: a[chosen[index]] for name, a in self._draws.items()}
+                part = _sample(self._program, at_once, draws, keys[index], self.x)
+                parts.append(np.asarray(part)[: count - begin])
+        return np.concatenate(parts)

@@ -2,7 +2,11 @@
 
 import copy
 import dataclasses
-from collections.abc import Hashable, Mapping
+import hashlib
+import inspect
+import sys
+import types
+from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +16,12 @@ import numpyro.distributions as dist
 from numpyro.infer.mcmc import MCMCKernel
 
 __all__ = ["describe", "fresh_kernel", "identity_key"]
+
+# Functions of these are what they are for as long as the process lives.
+_LIBRARIES = frozenset(
+    {"bayesnn_ppl", "flax", "jax", "jaxlib", "numpy", "numpyro", "optax", "scipy"}
+    | sys.stdlib_module_names - {"__main__"}
+)
 
 
 def fresh_kernel(kernel: MCMCKernel) -> MCMCKernel:
@@ -32,7 +42,7 @@ def fresh_kernel(kernel: MCMCKernel) -> MCMCKernel:
 
 
 class _ByIdentity:
-    """Holds an object that has no hash, so that its id stays its own."""
+    """Holds an object that counts by identity, so that its id stays its own."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -44,32 +54,58 @@ class _ByIdentity:
         return id(self.value)
 
 
-def identity_key(value: Any) -> Hashable:
+def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     """A hashable key, equal for values that make the same program when traced.
 
     Dataclasses (programs, priors, likelihoods, Flax Linen modules), distributions, arrays,
-    containers and kernels count by their parts; functions and everything else by identity.
+    containers and kernels count by their parts. So do functions: code, defaults, and the values
+    of the closure and of the globals that the code names, so that a program which reads a global
+    is another one after that global has changed. Libraries' functions, classes and modules count
+    by identity.
     """
-    if isinstance(value, MCMCKernel):
-        return (type(value), identity_key(vars(fresh_kernel(value))))
-    if isinstance(value, dist.Distribution):
-        leaves, structure = jax.tree.flatten(value)
-        return (structure, tuple(identity_key(leaf) for leaf in leaves))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # A Linen module's parent is None or the unbound sentinel at the top of a program.
-        fields = [f.name for f in dataclasses.fields(value) if f.name != "parent"]
-        return (type(value), tuple((f, identity_key(getattr(value, f, None))) for f in fields))
-    if isinstance(value, Mapping):
-        return (dict, tuple((identity_key(k), identity_key(v)) for k, v in value.items()))
-    if isinstance(value, list | tuple | set):
-        return (type(value), tuple(identity_key(item) for item in value))
+    if id(value) in _inside:
+        return ("cycle", len(_inside) - _inside.index(id(value)))
+
+    def key(part: Any) -> Hashable:
+        return identity_key(part, (*_inside, id(value)))
+
+    if value is None or isinstance(value, str | bytes):
+        return value
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return (type(value), repr(value))  # 1 == True == 1.0 must not meet, and NaN meets itself
     if isinstance(value, np.ndarray | jax.Array):
         array = np.asarray(value)
-        return (array.shape, str(array.dtype), array.tobytes())
+        content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
+        return (array.shape, str(array.dtype), content)
+    if isinstance(value, Mapping):
+        return (dict, tuple((key(k), key(v)) for k, v in value.items()))
+    if isinstance(value, list | tuple):
+        return (type(value), tuple(key(item) for item in value))
+    if isinstance(value, set | frozenset):
+        return (set, frozenset(key(item) for item in value))
+    if isinstance(value, MCMCKernel):
+        return (type(value), key(vars(fresh_kernel(value))))
+    if isinstance(value, dist.Distribution):
+        leaves, structure = jax.tree.flatten(value)
+        return (structure, tuple(key(leaf) for leaf in leaves))
     if isinstance(value, partial):
-        return (partial, value.func, identity_key(value.args), identity_key(value.keywords))
-    if isinstance(value, float | int | complex):
-        return (type(value), value)  # 1 == True == 1.0 must not meet
+        return (partial, key(value.func), key(value.args), key(value.keywords))
+    if isinstance(value, types.MethodType):
+        return (types.MethodType, key(value.__func__), key(value.__self__))
+    if isinstance(value, types.FunctionType):
+        return _ByIdentity(value) if _of_library(value) else _function_key(value, key)
+    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        return _ByIdentity(value)
+    if dataclasses.is_dataclass(value):
+        # A Linen module's parent is None or the unbound sentinel at the top of a program.
+        fields = [f.name for f in dataclasses.fields(value) if f.name != "parent"]
+        return (type(value), tuple((f, key(getattr(value, f, None))) for f in fields))
+    if (
+        type(value).__eq__ is object.__eq__
+        and hasattr(value, "__dict__")
+        and not _of_library(value)
+    ):
+        return (type(value), key(vars(value)))
     try:
         hash(value)
     except TypeError:
@@ -77,8 +113,48 @@ def identity_key(value: Any) -> Hashable:
     return value
 
 
+def _of_library(value: Any) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module.split(".")[0] in _LIBRARIES and not _is_closure(value)
+
+
+def _is_closure(value: Any) -> bool:
+    """A library's function that holds values of this call, as `AIES.DEMove()` returns one."""
+    return bool(getattr(value, "__closure__", None))
+
+
+def _function_key(function: types.FunctionType, key: Any) -> Hashable:
+    code = function.__code__
+    cells = []
+    for cell in function.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:  # a name that is not bound yet
+            cells.append(None)
+    named = {name: function.__globals__[name] for name in _names(code, function.__globals__)}
+    return (
+        types.FunctionType,
+        code,
+        key(function.__defaults__),
+        key(function.__kwdefaults__),
+        key(cells),
+        key(named),
+    )
+
+
+def _names(code: types.CodeType, known: Mapping[str, Any]) -> Iterator[str]:
+    """The globals that the code, or a function inside it, names."""
+    yield from (name for name in code.co_names if name in known)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant, known)
+
+
 def describe(value: Any) -> str:
-    """A model, prior, likelihood or network in one line, the same in every process."""
+    """A model, prior, likelihood or network in one line, the same in every process.
+
+    A function is known by its name and a hash of its source.
+    """
     if isinstance(value, dist.Distribution):
         parts = {name: getattr(value, name) for name in value.arg_constraints}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -94,8 +170,18 @@ def describe(value: Any) -> str:
         return str(np.asarray(value).tolist()) if value.size <= 4 else f"array{value.shape}"
     elif isinstance(value, bool | int | float | str):
         return repr(value)
+    elif isinstance(value, types.FunctionType) and not _of_library(value):
+        return f"{value.__qualname__}#{_source_hash(value)}"
     else:
         name = getattr(value, "__qualname__", type(value).__qualname__)
         return f"{getattr(value, '__module__', type(value).__module__)}.{name}"
     inside = ", ".join(f"{name}={describe(part)}" for name, part in parts.items())
     return f"{type(value).__name__.lstrip('_')}({inside})"
+
+
+def _source_hash(function: types.FunctionType) -> str:
+    try:
+        source = inspect.getsource(function).encode()
+    except OSError:  # typed at a prompt
+        source = function.__code__.co_code
+    return hashlib.sha256(source).hexdigest()[:12]

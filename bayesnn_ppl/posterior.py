@@ -8,7 +8,9 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
+from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import Components
+from bayesnn_ppl.identity import describe
 from bayesnn_ppl.prediction import Prediction, function_values, row_log_likelihood
 
 if TYPE_CHECKING:
@@ -97,18 +99,21 @@ class Posterior:
                 "This posterior was loaded without its program, and predictions need it: "
                 "`load(path, model=...)`."
             )
-        x = np.asarray(x)
-        if x.ndim == 0 or not len(x) or x.dtype.kind not in "biuf":
-            raise ValueError(
-                "`x` must be an array of numbers with at least one row, not "
-                f"{x.dtype} of shape {x.shape}."
-            )
-        if not np.isfinite(x).all():
-            raise ValueError("`x` has values that are not finite.")
         run = self.provenance
+        if run.get("local"):
+            raise ValueError(
+                f'The program has latent sites inside the plate "data", {run["local"]}: one value '
+                "for each training row, and none for new ones. Predict with "
+                "`numpyro.infer.Predictive`, which draws them anew."
+            )
         float64 = run["precision"] == "float64"
-        if x.dtype.kind == "f":
-            x = x.astype(np.float64 if float64 else np.float32)
+        x = check_array(x, "x", float64=float64)
+        shape = tuple(run.get("input_shape", x.shape[1:]))
+        if x.shape[1:] != shape:
+            raise ValueError(
+                f"`x` has rows of shape {x.shape[1:]}, but the model was trained on rows of shape "
+                f"{shape}."
+            )
         return Components(self.model, self._latents(), x, memory=memory, float64=float64)
 
     def _latents(self) -> dict[str, np.ndarray]:
@@ -202,7 +207,14 @@ class Posterior:
     @classmethod
     def load(cls, path: str | Path, model: Any = None) -> Self:
         """Open a saved posterior. See `load`."""
-        return cls(storage.read(Path(path)), model)
+        posterior = cls(storage.read(Path(path)), model)
+        made_with = posterior.provenance.get("model")
+        if model is not None and made_with is not None and describe(model) != made_with:
+            raise ValueError(
+                f"The draws at `{path}` are of another program. They were made with\n"
+                f"  {made_with}\nand the model given is\n  {describe(model)}"
+            )
+        return posterior
 
 
 def load(path: str | Path, model: Any = None) -> Posterior:
@@ -214,5 +226,7 @@ def load(path: str | Path, model: Any = None) -> Posterior:
 
     Raises:
         FileNotFoundError: no posterior is there.
+        ValueError: the draws are of another program. A program made of parts is compared by
+            them, a function by its name and source.
     """
     return Posterior.load(path, model)

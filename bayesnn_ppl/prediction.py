@@ -9,13 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpyro.distributions as dist
 
 from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import (
     Components,
     base_distribution,
+    check_support,
     component_moments,
+    has_exact_quantile,
     is_label,
     log_densities,
     mixture_information,
@@ -122,8 +124,12 @@ class Prediction:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"A quantile's level must lie between 0 and 1, not {q}.")
-        base = base_distribution(self.components.distribution)
-        if base.support.is_discrete or not _has_inverse(base):
+        if ((levels < 1e-6) | (levels > 1 - 1e-6)).any():
+            raise ValueError(
+                f"A quantile's level must be at least 1e-6 from 0 and 1, not {q}: single "
+                "precision knows no others."
+            )
+        if not has_exact_quantile(self.components.distribution):
             values = np.quantile(self.samples(4000), levels, axis=0)
         else:
             values = np.stack([self._exact_quantile(float(level)) for level in levels])
@@ -131,7 +137,8 @@ class Prediction:
         return values[0] if np.ndim(q) == 0 else values
 
     def _exact_quantile(self, level: float) -> np.ndarray:
-        rows = np.full(len(self.components.x), level, dtype=np.float32)
+        precision = np.float64 if self.components.float64 else np.float32
+        rows = np.full(len(self.components.x), level, dtype=precision)
         return self.components.apply(mixture_quantile, rows)
 
     def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
@@ -164,23 +171,20 @@ class Prediction:
 
     def _targets(self, y: Any) -> np.ndarray:
         y = np.asarray(y)
-        shape = tuple(self.components.distribution.shape())
-        if y.shape != shape:
+        fn = self.components.distribution
+        if y.shape != tuple(fn.shape()):
             raise ValueError(
-                f"`y` has shape {y.shape}, but the model predicts shape {shape} at these inputs."
+                f"`y` has shape {y.shape}, but the model predicts shape {tuple(fn.shape())} at "
+                "these inputs."
             )
-        return y
+        y = check_array(y, "y", float64=self.components.float64)
+        check_support(fn, y, "y")
+        return y.astype(np.int32) if base_distribution(fn).support.is_discrete else y
 
     def y(self, y: Any) -> np.ndarray:
         """Targets in the model's units, turned into the data's units."""
         y = np.asarray(y)
         return y if self.task == "classification" else self._centre + self._scale * y
-
-
-def _has_inverse(base: Any) -> bool:
-    """Whether the distribution implements `icdf` and `cdf` itself."""
-    cls = type(base)
-    return cls.icdf is not dist.Distribution.icdf and cls.cdf is not dist.Distribution.cdf
 
 
 def function_values(components: Components) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@
 * `cold(model, T)` scales the whole density:  target ∝ [p(D|θ) p(θ)]^{1/T}.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,9 @@ def positive_temperature(temperature: float, where: str) -> float:
         raise ValueError(
             f"{error} T = 1 is the Bayes posterior, T < 1 a cold one; for T -> 0 look for a mode."
         ) from None
+
+
+_JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 class _Tempering(Messenger):
@@ -69,8 +73,12 @@ class _Tempering(Messenger):
         msg["scale"] = scale if msg["scale"] is None else scale * msg["scale"]
 
     def _is_jacobian(self, name: str) -> bool:
-        return name.endswith("_log_det") and any(
-            name.endswith(f"_{latent}_log_det") for latent in self._latents
+        """Scopes inside this handler put their prefix before the factor's name, and scopes
+        outside it put theirs before the latent's name within.
+        """
+        found = _JACOBIAN.search(name)
+        return found is not None and any(
+            found[1] == latent or found[1].endswith(f"/{latent}") for latent in self._latents
         )
 
 
@@ -152,11 +160,5 @@ def cold(model: Model, temperature: float) -> ColdModel:
         raise ValueError(
             f"The model is already cold, with T = {model.temperature}. Temper once: "
             f"`cold(model, {model.temperature * temperature})` has the product."
-        )
-    tempered_already = getattr(model, "temperature", 1.0)
-    if tempered_already != 1.0:
-        raise ValueError(
-            f"The model's likelihood is already tempered with T = {tempered_already}. Use either "
-            "`temperature=` (likelihood) or `cold(model, T)` (whole posterior), once."
         )
     return ColdModel(model, temperature)

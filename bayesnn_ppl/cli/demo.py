@@ -17,7 +17,7 @@ from bayesnn_ppl.cli.baselines import (
     training_mean,
 )
 from bayesnn_ppl.cli.devices import prepare_devices
-from bayesnn_ppl.cli.output import note, paragraph, print_json, table
+from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name, table
 from bayesnn_ppl.cli.runs import Run, open_run, remember
 from bayesnn_ppl.cli.sampling import reserved
 
@@ -241,14 +241,15 @@ def _print_next(folder: Path, figures: dict[Path, str]) -> None:
             ],
         ).lstrip("\n")
     )
+    bayesnn = program_name()
     print("\nWhat to type next")
     print(
         "\n".join(
             (
-                f"  bayesnn diagnose {folder}",
-                f"  bayesnn predict {folder} --out {folder / 'predictions.csv'}",
-                "  bayesnn sample mlp --data breast_cancer",
-                "  bayesnn sample --help",
+                f"  {bayesnn} diagnose {folder}",
+                f"  {bayesnn} predict {folder} --out {folder / 'predictions.csv'}",
+                f"  {bayesnn} sample mlp --data breast_cancer",
+                f"  {bayesnn} sample --help",
             )
         )
     )

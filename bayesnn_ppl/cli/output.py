@@ -2,13 +2,16 @@
 
 import json
 import math
+import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-__all__ = ["complain", "note", "paragraph", "print_json", "strict", "table"]
+__all__ = ["complain", "note", "paragraph", "print_json", "program_name", "strict", "table"]
 
 WIDTH = 88
 # How the library's Python options are written in a shell.
@@ -24,6 +27,17 @@ def complain(sentence: str, *, kind: str = "error") -> None:
 def _shell_option(match: re.Match[str]) -> str:
     name, value = match.group(1).replace("_", "-"), match.group(2)
     return f"`--{name} {value}`" if value else f"`--{name}`"
+
+
+def program_name() -> str:
+    """What to type to run this program again: its name, or its path where PATH has it not.
+
+    After `make demo` it is in `.venv/bin`, which is on nobody's PATH yet.
+    """
+    if shutil.which("bayesnn"):
+        return "bayesnn"
+    beside = Path(sys.executable).with_name("bayesnn")
+    return os.path.relpath(beside) if beside.exists() else "bayesnn"
 
 
 def note(text: str) -> None:

@@ -10,7 +10,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
 from bayesnn_ppl.cli.options import HMC_ONLY, MODEL_OPTIONS, NUTS_ONLY
-from bayesnn_ppl.cli.output import note, print_json
+from bayesnn_ppl.cli.output import note, print_json, program_name
 from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
@@ -79,13 +79,14 @@ def _report(
 
 
 def _next_steps(run: Run, folder: Path) -> str:
+    bayesnn = program_name()
     program = f" --model {run.model['file']}" if "file" in run.model else ""
     return "\n".join(
         (
             "What to type next",
-            f"  bayesnn predict {folder}{program} --out predictions.csv",
-            f"  bayesnn evaluate {folder}{program} --json",
-            f"  bayesnn diagnose {folder}{program}",
+            f"  {bayesnn} predict {folder}{program} --out predictions.csv",
+            f"  {bayesnn} evaluate {folder}{program} --json",
+            f"  {bayesnn} diagnose {folder}{program}",
         )
     )
 

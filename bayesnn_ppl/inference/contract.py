@@ -10,9 +10,11 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
+from bayesnn_ppl.components import base_distribution, check_support
+from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["ModelSummary", "check_array", "inspect_model"]
+__all__ = ["ModelSummary", "inspect_model"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class ModelSummary:
         parameters: the names among them that are network parameters.
         likelihood_temperature, posterior_temperature: 1 where the program sets none.
         observed: the distribution class of the site `"y"`, by name.
+        discrete: whether its support is.
+        local: the latent sites inside the plate `"data"`, one value per training row.
     """
 
     latents: Mapping[str, tuple[int, ...]]
@@ -31,36 +35,8 @@ class ModelSummary:
     likelihood_temperature: float
     posterior_temperature: float
     observed: str
-
-
-def check_array(values: Any, name: str) -> np.ndarray:
-    """`values` as a NumPy array of numbers, all finite, with a leading axis of rows.
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: a scalar, no rows, or a value that is not finite; the sentence says where.
-    """
-    if values is None:
-        raise TypeError(f"`{name}` is None: `sample` needs inputs and targets.")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise TypeError(f"`{name}` is not a rectangular array: {error}.") from None
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"`{name}` must hold numbers, but its dtype is {array.dtype}. Encode text and "
-            "categories as numbers first."
-        )
-    if array.ndim == 0 or array.shape[0] == 0:
-        raise ValueError(f"`{name}` must have at least one row, but its shape is {array.shape}.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = np.argwhere(~np.isfinite(array))
-        place = ", ".join(str(int(i)) for i in bad[0])
-        raise ValueError(
-            f"`{name}` has {len(bad)} values that are not finite; the first is {name}[{place}] = "
-            f"{array[tuple(bad[0])]}. Drop or impute these rows first."
-        )
-    return array
+    discrete: bool
+    local: tuple[str, ...]
 
 
 def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
@@ -82,6 +58,7 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y)
     parameters = _network_parameters(trace)
+    variable_names(n for n, s in trace.items() if _is_stored(s))
     latents = {
         name: site
         for name, site in trace.items()
@@ -99,7 +76,13 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
         ),
         likelihood_temperature=observed["infer"].get("likelihood_temperature", 1.0),
         posterior_temperature=observed["infer"].get("posterior_temperature", 1.0),
-        observed=type(_base(observed["fn"])).__name__,
+        discrete=bool(base_distribution(observed["fn"]).support.is_discrete),
+        local=tuple(
+            name
+            for name, site in latents.items()
+            if "data" in [frame.name for frame in site["cond_indep_stack"]]
+        ),
+        observed=type(base_distribution(observed["fn"])).__name__,
     )
 
 
@@ -110,8 +93,19 @@ def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray) -> dict[str, Any
         seeded = handlers.seed(model, jax.random.key(0))
         trace.update(handlers.trace(seeded).get_trace(x, y))
 
-    jax.eval_shape(run, x, y)
+    try:
+        jax.eval_shape(run, x, y)
+    except jax.errors.ConcretizationTypeError as error:
+        raise ValueError(
+            "The program lets values of `x` or `y` decide a shape or a Python branch, and cannot "
+            "be compiled for other data of their shape. Compute such values outside the program. "
+            f"JAX says: {str(error).splitlines()[0]}"
+        ) from error
     return trace
+
+
+def _is_stored(site: dict[str, Any]) -> bool:
+    return site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
 
 
 def _check_plate(trace: dict[str, Any], rows: int) -> None:
@@ -150,37 +144,21 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray) -> None:
                 else "Check the network's number of outputs and the likelihood."
             )
         )
-    _check_support(fn, y)
-
-
-def _base(fn: Any) -> Any:
-    while hasattr(fn, "base_dist"):
-        fn = fn.base_dist
-    return fn
-
-
-def _check_support(fn: Any, y: np.ndarray) -> None:
-    base = _base(fn)
-    support = base.support
-    bounds = [getattr(support, name, 0) for name in ("lower_bound", "upper_bound")]
-    if any(not isinstance(bound, int | float) for bound in bounds):
-        return  # the bounds depend on the parameters; only the sampler can tell
-    inside = np.asarray(support(y))
-    if not inside.all():
-        place = tuple(int(i) for i in np.argwhere(~inside)[0][: y.ndim])
-        allowed = (
-            f"labels must be 0 … {bounds[1]}"
-            if support.is_discrete and isinstance(base, _CATEGORICAL)
-            else f"its support is {support}"
-        )
+    if len(fn.batch_shape) != 1:
         raise ValueError(
-            f"y[{', '.join(map(str, place))}] = {y[place]} cannot come from the model's "
-            f"{type(base).__name__} likelihood: {allowed}. Renumber the labels, or choose the "
-            "number of classes or the likelihood to suit them."
+            f'The site "y" has batch_shape {tuple(fn.batch_shape)}, but a row must be one '
+            "observation, batch_shape (rows,). Make the other axes events: "
+            "`distribution.to_event(1)` in place of a plate of their own."
         )
+    _check_labels(fn, y)
+
+
+def _check_labels(fn: Any, y: np.ndarray) -> None:
+    check_support(fn, y, "y")
+    base = base_distribution(fn)
     if isinstance(base, _CATEGORICAL):
-        classes = int(bounds[1]) + 1
-        missing = sorted(set(range(classes)) - set(np.unique(y).tolist()))
+        classes = int(base.support.upper_bound) + 1
+        missing = sorted(set(range(classes)) - set(np.unique(y).astype(int).tolist()))
         if missing:
             raise ValueError(
                 f"The model has {classes} classes, but the labels {missing} never occur in `y`: "

@@ -99,6 +99,7 @@ def compile_program(
         settings.float64,
         settings.mesh,
         str(shapes),
+        str(keys.dtype),
         jax.config.jax_default_matmul_precision,
         jax.config.jax_threefry_partitionable,
     )
@@ -129,7 +130,7 @@ def _compile(
         start, advance = _chain_functions(settings)
     try:
         state_shape, position, _ = jax.eval_shape(start, keys, values, x_placed, y_placed)
-    except AssertionError as error:  # so NumPyro's ensemble kernels refuse, before compilation
+    except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
         raise ValueError(
             f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
             f"chains: {error}"
@@ -202,7 +203,7 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], program: Program) -> Any:
                 + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
                 + "It was made by another kernel, or another version of NumPyro."
             )
-        leaf = jax.random.wrap_key_data(array) if is_key else array
+        leaf = jax.random.wrap_key_data(jax.numpy.asarray(array)) if is_key else array
         return jax.device_put(leaf, shape.sharding)
 
     return jax.tree_util.tree_map_with_path(place, program.state)

@@ -77,7 +77,8 @@ class ProgressBar:
             if self._task is not None:
                 self._bar.stop_task(self._task)
             self._task = self._bar.add_task(
-                name, total=total, completed=done, note=f"× {self._chains} chains")
+                name, total=total, completed=done, note=f"× {self._chains} chains"
+            )
 
     def advance(self, done: int, statistics: dict[str, np.ndarray], divergences: int) -> None:
         """Show that `done` draws of the phase are made; `statistics` are of the last block."""

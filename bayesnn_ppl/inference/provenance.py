@@ -27,7 +27,6 @@ def describe_run(
     y: np.ndarray,
     *,
     run: Mapping[str, Any],
-    seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """The provenance of a run, as JSON-ready values."""
     kernel = settings.kernel
@@ -58,9 +57,10 @@ def describe_run(
         "parameters": sorted(summary.parameters),
         "likelihood_temperature": summary.likelihood_temperature,
         "posterior_temperature": summary.posterior_temperature,
+        "local": list(summary.local),
         "rows": x.shape[0],
+        "input_shape": list(x.shape[1:]),
         "data_sha256": _data_hash(x, y),
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
 
 

@@ -18,8 +18,9 @@ from bayesnn_ppl.inference.program import Program, Settings, arrays_to_state, st
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.sinks import Sink
 from bayesnn_ppl.inference.starts import explain_faults
+from bayesnn_ppl.storage import variable_names
 
-__all__ = ["Progress", "Run"]
+__all__ = ["Progress", "Run", "uninterrupted"]
 
 _BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
 
@@ -66,7 +67,9 @@ class Run:
         self._seconds_per_transition: float | None = None
         self._state: Any = None
         self.seconds: dict[str, float] = {}
-        self.interrupted = False
+        self.interrupted = self.ended_early = False
+        self._began = time.perf_counter()
+        self._variables: dict[str, str] | None = None
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -94,10 +97,19 @@ class Run:
                 raise RuntimeError(problem)
             self._state = state
 
-    def warm_up(self, warmup: int, *, done: int = 0) -> bool:
-        """Make the draws that adapt the kernel; they are not kept. False when ended early."""
+    def warm_up(self, warmup: int, *, done: int = 0) -> None:
+        """Make the draws that adapt the kernel; they are not kept.
+
+        Raises:
+            RuntimeError: the callback ended the run, and there is nothing to return.
+        """
         with self._timed("warmup"):
-            return self._advance("warmup", warmup, thinning=1, done=done)
+            made = self._advance("warmup", warmup, thinning=1, done=done)
+        if self.ended_early:
+            raise RuntimeError(
+                f"The callback ended the run in its warm-up, after {made} of {warmup} draws: "
+                "there is nothing to return yet."
+            )
 
     def draw(self, draws: int, thinning: int) -> None:
         """Make the draws that are kept; an interrupt keeps what there is."""
@@ -112,11 +124,10 @@ class Run:
                     f"Interrupted: {self._sink.done} of {draws} draws per chain are kept."
                 )
 
-    def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> bool:
-        """Go from `done` to `total` draws, block by block; False when the callback ended it."""
+    def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> int:
+        """Go from `done` to `total` draws, block by block; returns how many are made."""
         self._bar.phase(phase, total, done)
         divergences = 0
-        began = time.perf_counter()
         while done < total:
             count = min(total - done, self._next_block(thinning))
             block_began = time.perf_counter()
@@ -125,7 +136,8 @@ class Run:
             )
             kept = {name: np.asarray(a)[:, :count] for name, a in kept.items()}
             statistics = {name: np.asarray(a)[:, :count] for name, a in statistics.items()}
-            statistics = named_statistics(statistics, self._settings.kernel)
+            statistics = _named_statistics(statistics, self._settings.kernel)
+            kept = {self._names(kept)[site]: array for site, array in kept.items()}
             now = time.perf_counter()
             self._seconds_per_transition = (now - block_began) / (count * thinning)
             with uninterrupted():
@@ -137,11 +149,17 @@ class Run:
                 self._sink.checkpoint(self.state, phase, done)
             divergences += int(np.sum(statistics.get("diverging", 0)))
             self._bar.advance(done, statistics, divergences)
-            if self._stop_early(Progress(phase, done, total, now - began, kept, statistics)):
-                with uninterrupted():
-                    self._sink.checkpoint(self.state, phase, done, now=True)
-                return False
-        return True
+            seconds = now - self._began
+            if self._stop_early(Progress(phase, done, total, seconds, kept, statistics)):
+                self.ended_early = True
+                break
+        return done
+
+    def _names(self, draws: Mapping[str, np.ndarray]) -> dict[str, str]:
+        if self._variables is None:
+            self._variables = variable_names(draws)
+            self._sink.site_names = {name: site for site, name in self._variables.items()}
+        return self._variables
 
     def _next_block(self, thinning: int) -> int:
         """As many draws as take about half a second, so that the bar moves and Ctrl-C is heard."""
@@ -154,7 +172,7 @@ class Run:
         if self._callback is None:
             return False
         try:
-            return self._callback(progress) is True
+            return bool(self._callback(progress))
         except Exception:  # the user's metric must not cost the draws
             self._bar.say("The callback failed and is not called again; the run goes on.")
             self._bar.say(traceback.format_exc())
@@ -162,7 +180,7 @@ class Run:
             return False
 
 
-def named_statistics(
+def _named_statistics(
     statistics: Mapping[str, np.ndarray], kernel: MCMCKernel
 ) -> dict[str, np.ndarray]:
     """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""

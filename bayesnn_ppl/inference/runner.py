@@ -1,31 +1,20 @@
 """`sample`: run any MCMC kernel on any model, all chains at once, block by block."""
 
-import time
-import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
 from jax.sharding import Mesh
-from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import near_misses, whole_number
-from bayesnn_ppl.inference.contract import ModelSummary, check_array, inspect_model
-from bayesnn_ppl.inference.program import Settings, compile_program
-from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.inference.provenance import describe_run
-from bayesnn_ppl.inference.run import Progress, Run
-from bayesnn_ppl.inference.starts import resolve_start
-from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, more_cpu_devices
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.inference.plan import execute, make_plan
+from bayesnn_ppl.inference.run import Progress
+from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.temperature import ColdModel
+from bayesnn_ppl.storage import RunFolder
 
 __all__ = ["sample"]
-
-_CHAIN_METHODS = ("parallel", "vectorized", "sequential")
 
 
 def sample(
@@ -44,6 +33,7 @@ def sample(
     float64: bool = False,
     progress: bool = True,
     callback: Callable[[Progress], Any] | None = None,
+    out: str | Path | None = None,
 ) -> Posterior:
     """Draw from the posterior of `kernel.model` given `x` and `y`.
 
@@ -66,22 +56,30 @@ def sample(
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
             as divide the chains evenly.
-        init: where chains start. None: a draw from the prior. Or a strategy of
-            `numpyro.infer`, or a mapping from site names to constrained values.
+        init: where chains start. None: the kernel's `init_strategy` if it was given one, else a
+            draw from the prior. Or a strategy of `numpyro.infer`, or a mapping from site names
+            to constrained values.
         thinning: transitions per kept draw. `warmup` and `draws` count draws; a warm-up draw is
             one transition.
         float64: run in double precision.
         progress: show a bar for all chains together (lines where there is no terminal).
-        callback: called with a `Progress` after each block; returning True ends the run early.
+        callback: called with a `Progress` after each block; returning True ends the run early,
+            with the draws made so far.
             An error in it is reported once and does not stop the run.
 
+        out: a new or empty folder that the draws are streamed to as they come, with the
+            sampler's state: memory does not grow with their number, ArviZ and xarray open them
+            while the run goes on, and `resume` goes on after a crash with the same bits.
+
     Returns:
-        A `Posterior`.
+        A `Posterior`; with `out` one that reads from the folder.
 
     Raises:
+        FileExistsError: the folder `out` is not empty.
         TypeError, ValueError: an argument, the data or the model is not what it must be; said
             before anything is compiled.
-        RuntimeError: no chain could start where density and gradient are finite.
+        RuntimeError: a chain found no start where density and gradient are finite, or the
+            callback ended the run in its warm-up, when there is nothing yet to return.
         KeyboardInterrupt: Ctrl-C during warm-up, when there is nothing yet to return.
 
     Example:
@@ -94,132 +92,24 @@ def sample(
         >>> posterior.draws["noise_scale"].shape
         (2, 100)
     """
-    began = time.perf_counter()
-    _check_kernel(kernel)
-    warmup = whole_number(warmup, "`warmup`", at_least=0)
     draws = whole_number(draws, "`draws`", at_least=1)
-    chains = whole_number(chains, "`chains`", at_least=1)
-    thinning = whole_number(thinning, "`thinning`", at_least=1)
-    seed = whole_number(seed, "`seed`", at_least=0)
-    units = getattr(y, "standardisation", None)
-    inputs, targets = check_array(x, "x"), check_array(y, "y")
-    model = kernel.model
-
-    with jax.enable_x64(True) if float64 else nullcontext():
-        inputs, targets = _as_precision(inputs, float64), _as_precision(targets, float64)
-        summary = inspect_model(model, inputs, targets)
-        _warn_of_cold_latents(model, summary)
-        strategy, values = resolve_start(init, summary, chains)
-        mesh, arrangement = _place_chains(chain_method, mesh, chains, inputs.shape[0])
-        settings = Settings(kernel, strategy, warmup, chains, mesh, arrangement, float64)
-        with ProgressBar(shown=progress, chains=chains) as bar:
-            if chains > 1 and chain_method == "parallel" and len(jax.devices()) == 1:
-                if jax.devices()[0].platform == "cpu":
-                    bar.say("All chains share one CPU device. " + more_cpu_devices(chains))
-            keys = _chain_keys(seed, chains)
-            program = compile_program(settings, keys, values, inputs, targets)
-            run = Run(settings, program, inputs, targets, bar, callback)
-            run.start(keys, values, given=bool(values))
-            run.warm_up(warmup)
-            run.draw(draws, thinning)
-    seconds = {"compile": program.compile_seconds, **run.seconds}
-    seconds["total"] = time.perf_counter() - began
-    attributes = describe_run(
-        settings,
-        summary,
-        inputs,
-        targets,
-        run={
-            "warmup": warmup,
-            "draws": run.done,
-            "draws_requested": draws,
-            "chains": chains,
-            "thinning": thinning,
-            "seed": seed,
-            "chain_method": chain_method,
-            "interrupted": run.interrupted,
-        },
-        seconds=seconds,
+    plan = make_plan(
+        kernel,
+        x,
+        y,
+        warmup=warmup,
+        chains=chains,
+        seed=seed,
+        chain_method=chain_method,
+        mesh=mesh,
+        init=init,
+        thinning=thinning,
+        float64=float64,
     )
-    return Posterior.from_arrays(
-        run.kept,
-        _named_statistics(run.statistics, kernel),
-        attributes,
-        model=model,
-        standardisation=units,
-    )
-
-
-def _named_statistics(
-    statistics: Mapping[str, np.ndarray], kernel: MCMCKernel
-) -> dict[str, np.ndarray]:
-    """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""
-    named = dict(statistics)
-    if "potential_energy" in named:
-        named["lp"] = -named.pop("potential_energy")
-    if isinstance(kernel, NUTS) and "n_steps" in named:
-        # A full tree of depth d has 2^d - 1 leapfrogs.
-        named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
-    return named
-
-
-def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, MCMCKernel):
-        hint = " Build it from your model: `NUTS(model)`." if callable(kernel) else ""
-        raise TypeError(
-            "The kernel must be a numpyro.infer.mcmc.MCMCKernel such as `NUTS(model)`, "
-            f"not {kernel!r}.{hint}"
-        )
-    if getattr(kernel, "model", None) is None:
-        raise ValueError(
-            f"The kernel {type(kernel).__name__} has no model. Build it from a model, "
-            f"`{type(kernel).__name__}(model)`, not from a potential function: predictions need "
-            "the program."
-        )
-
-
-def _as_precision(array: np.ndarray, float64: bool) -> np.ndarray:
-    if array.dtype.kind == "f":
-        return array.astype(np.float64 if float64 else np.float32)
-    return array.astype(np.int32) if array.dtype.kind in "iu" else array
-
-
-def _warn_of_cold_latents(model: Any, summary: ModelSummary) -> None:
-    others = sorted(set(summary.latents) - summary.parameters)
-    if isinstance(model, ColdModel) and model.temperature != 1.0 and others:
-        warnings.warn(
-            f"The posterior at temperature {model.temperature} depends on how the program is "
-            f"parametrised, because it has latent sites besides network parameters: {others}. "
-            "Fix them, or temper the likelihood alone with `tempered(T)`.",
-            stacklevel=3,
-        )
-
-
-def _place_chains(chain_method: str, mesh: Mesh | None, chains: int, rows: int) -> tuple[Mesh, str]:
-    if chain_method not in _CHAIN_METHODS:
-        raise ValueError(
-            f"The chain_method `{chain_method}` is unknown. "
-            + near_misses(str(chain_method), _CHAIN_METHODS)
-        )
-    if chain_method != "parallel":
-        if mesh is not None:
-            raise ValueError(
-                f'A mesh is for chain_method="parallel"; "{chain_method}" uses one device.'
-            )
-        return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
-    mesh = default_mesh(chains) if mesh is None else mesh
-    check_mesh(mesh, chains=chains, rows=rows)
-    # Several chains of one CPU device run one after another: batching them is slower there (small
-    # matrices), and in lockstep every chain waits for the longest tree. See docs/architecture.md.
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return mesh, "map" if on_cpu else "vmap"
-
-
-@jax.jit
-def _fold_in(key: jax.Array, index: jax.Array) -> jax.Array:
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
-
-
-def _chain_keys(seed: int, chains: int) -> jax.Array:
-    """One key a chain; chain i has the same key whatever the number of chains."""
-    return _fold_in(jax.random.key(seed), np.arange(chains, dtype=np.uint32))
+    if out is None:
+        return execute(plan, MemorySink(draws), draws, progress=progress, callback=callback)
+    folder = RunFolder.create(Path(out), plan.describe(draws_requested=draws))
+    try:
+        return execute(plan, FolderSink(folder), draws, progress=progress, callback=callback)
+    finally:
+        folder.release()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
-from numpyro.infer import init_to_sample
+from numpyro.infer import init_to_sample, init_to_uniform
 
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.inference.contract import ModelSummary
@@ -29,15 +29,17 @@ def _by_strategy(site: Any = None, *, values: Mapping[str, Any], strategy: Any) 
 
 
 def resolve_start(
-    init: Any, summary: ModelSummary, chains: int
+    init: Any, kernel: Any, summary: ModelSummary, chains: int
 ) -> tuple[Callable[..., Any], dict[str, np.ndarray]]:
     """The initialisation strategy, and the given values with a leading axis of chains.
 
     Args:
-        init: None for draws from the prior; a NumPyro strategy such as `init_to_median()`; or a
+        init: None for the kernel's own strategy or draws from the prior; a NumPyro
+            strategy such as `init_to_median()`; or a
             mapping from site names (with `/` or `.`) to constrained values, of the site's shape
             for all chains alike or with a leading axis of chains. Sites left out start at a
             draw from the prior.
+        kernel: its `init_strategy` counts, unless it is NumPyro's default.
         summary: the model's latent sites.
         chains: number of chains.
 
@@ -46,11 +48,19 @@ def resolve_start(
         ValueError: an unknown site, a wrong shape or a value that is not finite.
     """
     if init is None:
-        return from_prior, {}
+        init = getattr(kernel, "_init_strategy", None)
+        if (
+            init is None
+            or getattr(init, "func", init) is init_to_uniform
+            and not (isinstance(init, partial) and init.keywords)
+        ):
+            return from_prior, {}  # NumPyro's own default is far out for a network's weights
     if isinstance(init, Mapping):
         return from_prior, _positions(init, summary, chains)
     if callable(init):
-        strategy = init if isinstance(init, partial) else init()
+        # NumPyro's strategies return themselves with their settings when called with nothing.
+        numpyros = getattr(init, "__module__", "") == init_to_sample.__module__
+        strategy = init() if numpyros and not isinstance(init, partial) else init
         return partial(_by_strategy, strategy=strategy), {}
     raise TypeError(
         "`init` must be None (draws from the prior), a strategy of numpyro.infer such as "
@@ -80,6 +90,8 @@ def _positions(
             )
         if not np.isfinite(array).all():
             raise ValueError(f"`init` has values for `{given}` that are not finite.")
+        if array.dtype.kind in "biu":
+            array = array.astype(float)  # whole numbers have no gradient
         values[name] = np.ascontiguousarray(array)
     return values
 

@@ -16,7 +16,7 @@ def variable_names(sites: Iterable[str]) -> dict[str, str]:
     """NumPyro site names -> names without `/`, which a DataTree would take for a path.
 
     Raises:
-        ValueError: two sites would get one name.
+        ValueError: two sites would get one name, or one the name of a dimension.
     """
     names: dict[str, str] = {}
     for site in sites:
@@ -27,6 +27,14 @@ def variable_names(sites: Iterable[str]) -> dict[str, str]:
                 f"The sites `{other}` and `{site}` would both be stored as `{name}`: rename one."
             )
         names[site] = name
+    for site, name in names.items():
+        other, dimension, number = name.rpartition("_dim_")
+        if name in ("chain", "draw") or (
+            dimension and number.isdigit() and other in names.values()
+        ):
+            raise ValueError(
+                f"The site `{site}` has the name of a dimension of the stored draws: rename it."
+            )
     return names
 
 

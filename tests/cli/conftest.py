@@ -4,6 +4,8 @@ import contextlib
 import io
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,3 +94,11 @@ def own_run(here, first_session):
     run = here / "runs" / "my-my_model" / "run.json"
     run.write_text(run.read_text().replace(str(folder.resolve()), str(here.resolve())))
     return "runs/my-my_model"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def on_path():
+    """The program is on PATH, as in an activated environment: its name is what to type."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+        yield

@@ -4,12 +4,14 @@ import argparse
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bayesnn_ppl import __version__
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.commands import build_parser
+from bayesnn_ppl.cli.output import program_name
 
 HEAVY = ("jax", "numpyro", "numpy", "flax", "matplotlib", "pandas", "arviz", "rich", "sklearn")
 
@@ -81,3 +83,12 @@ def test_the_process_leaves_with_the_status():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_the_program_is_named_by_its_path_where_path_has_it_not(monkeypatch):
+    """After `make demo` it is in .venv/bin, and nothing has put that on PATH."""
+    assert program_name() == "bayesnn"
+    monkeypatch.setenv("PATH", "/nowhere")
+    beside = Path(sys.executable).with_name("bayesnn")
+    monkeypatch.chdir(beside.parents[2])
+    assert program_name() == str(beside.relative_to(beside.parents[2]))

@@ -100,7 +100,8 @@ def test_predict_another_split(linear_run, capsys):
 
 def test_classes(wine_run, here, capsys):
     data = bnn.data.load("wine")
-    prediction = bnn.load(wine_run, bnn.models.logistic(classes=3)).predict(data.test.x)
+    model = bnn.cold(bnn.models.logistic(classes=3), 0.5)
+    prediction = bnn.load(wine_run, model).predict(data.test.x)
     rows = json.loads(printed(capsys, "predict", wine_run, "--json"))
     names = data.class_names
     found = np.array([[row[f"p_{name}"] for name in names] for row in rows])

@@ -100,14 +100,14 @@ def test_data_reach_pytest_as_an_absolute_path(installed):
     assert result.returncode == 0, result.stderr
     ran = result.stdout.splitlines()
     assert [line.split()[0] for line in ran] == ["ruff", "ruff", "mypy", "lint-imports", "python"]
-    assert ran[-1] == f"python -m pytest -q -n 2 DATA={installed / 'my data'}"
+    assert ran[-1] == f"python -m pytest -q -n 2 --dist loadfile DATA={installed / 'my data'}"
 
 
 def test_without_data_it_is_said_that_tests_are_skipped(installed):
     result = make(installed, "test")
     assert result.returncode == 0, result.stderr
     assert "BAYESNN_DATA is not set" in result.stdout
-    assert result.stdout.endswith("python -m pytest -q -n 2 DATA=\n")
+    assert result.stdout.endswith("python -m pytest -q -n 2 --dist loadfile DATA=\n")
 
 
 def test_data_that_are_not_there_are_an_error(installed):

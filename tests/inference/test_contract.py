@@ -63,6 +63,30 @@ def misspelled_prior(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(net(x), 1.0), obs=y)
 
 
+def two_plates(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0], dim=-2), numpyro.plate("outputs", 2, dim=-1):
+        numpyro.sample("y", dist.Normal(w, 1.0), obs=y)
+
+
+def named_chain(x, y=None, *, batch_size=None):
+    w = numpyro.sample("chain", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
+def meeting_names(x, y=None, *, batch_size=None):
+    w = numpyro.sample("a/b", dist.Normal(0, 1)) + numpyro.sample("a.b", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
+def branching(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1).expand([int(x.max()) + 1]))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w[0] * x[:, 0], 1.0), obs=y)
+
+
 LINEAR = bnn.models.linear()
 CASES = {
     "NaN in x": (LINEAR, changed(X, (4, 1), np.nan), Y, r"x\[4, 1\] = nan"),
@@ -99,6 +123,12 @@ CASES = {
         LABELS,
         r"y\[2\] = 2 cannot come from the model's Bernoulli",
     ),
+    "too large for int32": (LINEAR, np.full((12, 3), 2**40), Y, "do not fit 32 bits"),
+    "too large for float32": (LINEAR, X * 1e300, Y, "too large for single precision"),
+    "extra axis of plates": (two_plates, X, X[:, :2], r"batch_shape \(12, 2\), but a row"),
+    "a site named chain": (named_chain, X, Y, "`chain` has the name of a dimension"),
+    "names that meet": (meeting_names, X, Y, "`a/b` and `a.b` would both be stored"),
+    "branch on values": (branching, X, Y, "lets values of `x` or `y` decide a shape"),
     "no plate": (no_plate, X, Y, 'no plate "data"'),
     "another plate": (another_plate, X, Y, r"Its plates are \['rows'\]"),
     "short plate": (short_plate, X, Y, 'plate "data" has size 5, but `x` has 12 rows'),
@@ -138,6 +168,7 @@ def test_bad_models_and_data_are_refused_before_compilation(case, compilations):
         ({"thinning": 0}, "`thinning` must be at least 1"),
         ({"seed": 1.5}, "`seed` must be a whole number"),
         ({"chains": True}, "`chains` must be a whole number"),
+        ({"seed": 2**32}, "`seed` must be below 4294967296"),
         ({"chain_method": "parallell"}, "Did you mean `parallel`"),
     ],
 )

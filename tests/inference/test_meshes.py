@@ -17,13 +17,13 @@ WARMUP, DRAWS = 300, 800
 
 
 class FirstEnergies:
-    """A callback that keeps the potential energies of the first transitions of the warm-up."""
+    """A callback that keeps the log densities of the first transitions of the warm-up."""
 
     def __init__(self):
         self.blocks = []
 
     def __call__(self, progress):
-        self.blocks.append(progress.statistics["potential_energy"])
+        self.blocks.append(progress.statistics["lp"])
 
     def __getitem__(self, count):
         return np.concatenate(self.blocks, axis=1)[:, :count]

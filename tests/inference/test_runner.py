@@ -8,7 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.infer import AIES, HMC, MCMC, NUTS, init_to_median
+from numpyro.infer import AIES, HMC, MCMC, NUTS, init_to_median, init_to_value
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import rhat
@@ -64,9 +64,14 @@ def test_an_equal_kernel_that_ran_under_numpyro_is_no_different(regression):
 
 
 def test_the_step_size_search_works(regression):
-    kernel = NUTS(linear(), max_tree_depth=5, step_size=1e-4, find_heuristic_step_size=True)
-    posterior = bnn.sample(kernel, *regression, warmup=50, draws=20, **SHORT)
-    assert posterior.statistics["step_size"].min() > 0.01
+    """From 1e-4: with no warm-up, only the search can have made the step longer."""
+    steps = {}
+    for search in (True, False):
+        kernel = NUTS(linear(), max_tree_depth=5, step_size=1e-4, find_heuristic_step_size=search)
+        posterior = bnn.sample(kernel, *regression, warmup=0, draws=5, **SHORT)
+        steps[search] = posterior.statistics["step_size"]
+    assert steps[True].min() > 1e-2
+    np.testing.assert_allclose(steps[False], 1e-4, rtol=1e-5)
 
 
 def test_thinning_keeps_every_kth_draw(regression):
@@ -129,8 +134,29 @@ def test_chains_start_where_they_are_told_to(regression):
     start = first_draws(regression, {"net/a": [1.0, 2.0, 3.0]})
     np.testing.assert_allclose(start["net.a"], [1.0, 2.0, 3.0], atol=1e-4)
     assert (start["b"] > 0).all() and len(np.unique(start["b"])) == 6  # the rest: the prior
-    start = first_draws(regression, init_to_median(num_samples=2000))
-    np.testing.assert_allclose(start["net.a"], 10.0, atol=0.2)
+    for strategy in (
+        init_to_median(num_samples=2000),
+        lambda site: init_to_median(site, num_samples=2000),
+    ):
+        start = first_draws(regression, strategy)
+        np.testing.assert_allclose(start["net.a"], 10.0, atol=0.2)
+    np.testing.assert_allclose(first_draws(regression, init_to_median)["net.a"], 10.0, atol=2.0)
+    start = first_draws(regression, {"net.a": 3, "b": [1, 2]})  # whole numbers
+    np.testing.assert_allclose(start["net.a"], 3.0, atol=1e-4)
+
+
+def test_the_kernels_own_strategy_counts(regression):
+    kernel = HMC(
+        far_start,
+        step_size=1e-6,
+        num_steps=1,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+        init_strategy=init_to_value(values={"net/a": -77.0}),
+    )
+    posterior = bnn.sample(kernel, *regression, warmup=0, draws=1, chains=2, progress=False)
+    np.testing.assert_allclose(posterior.draws["net.a"], -77.0, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +246,32 @@ def test_a_callback_sees_every_draw_and_may_end_the_run(regression):
     drawn = np.concatenate([p.draws["noise_scale"] for p in seen if p.phase == "sample"], axis=1)
     np.testing.assert_array_equal(drawn, posterior.draws["noise_scale"])
     assert not posterior.provenance["interrupted"]
+
+
+def test_a_callback_that_ends_the_warm_up_leaves_nothing_to_return(regression):
+    with pytest.raises(RuntimeError, match=r"in its warm-up, after \d+ of 30 draws"):
+        bnn.sample(
+            NUTS(linear(), max_tree_depth=5),
+            *regression,
+            warmup=30,
+            draws=20,
+            callback=lambda progress: np.True_,
+            **SHORT,
+        )
+
+
+def test_a_callback_sees_the_posteriors_names(regression):
+    seen = {}
+    posterior = bnn.sample(
+        NUTS(linear(), max_tree_depth=5),
+        *regression,
+        warmup=30,
+        draws=20,
+        callback=lambda progress: seen.update(p=progress),
+        **SHORT,
+    )
+    assert set(seen["p"].draws) == set(posterior.draws)
+    assert set(seen["p"].statistics) == set(posterior.statistics)
 
 
 def test_a_failing_callback_does_not_cost_the_draws(regression, capfd):

@@ -1,0 +1,210 @@
+"""What a run needs, checked before anything is compiled, and how it is carried out."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from numpyro.infer.mcmc import MCMCKernel
+
+from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
+from bayesnn_ppl.inference.program import Settings, compile_program
+from bayesnn_ppl.inference.progress import ProgressBar
+from bayesnn_ppl.inference.provenance import describe_run
+from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
+from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
+from bayesnn_ppl.inference.starts import resolve_start
+from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, more_cpu_devices
+from bayesnn_ppl.posterior import Posterior
+
+__all__ = ["Plan", "execute", "make_plan"]
+
+_CHAIN_METHODS = ("parallel", "vectorized", "sequential")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that has passed every check and not begun."""
+
+    settings: Settings
+    summary: ModelSummary
+    x: np.ndarray
+    y: np.ndarray
+    values: Mapping[str, np.ndarray]
+    seed: int
+    thinning: int
+    chain_method: str
+    standardisation: Any
+
+    def describe(self, **more: Any) -> dict[str, Any]:
+        """The provenance of the run, as JSON-ready values, with `more` of what happened."""
+        units = self.standardisation
+        with jax.enable_x64(self.settings.float64):
+            return describe_run(
+                self.settings,
+                self.summary,
+                self.x,
+                self.y,
+                run={
+                    "warmup": self.settings.warmup,
+                    "draws": 0,
+                    "chains": self.settings.chains,
+                    "thinning": self.thinning,
+                    "seed": self.seed,
+                    "chain_method": self.chain_method,
+                    "start": "given" if self.values else "drawn",
+                    "interrupted": False,
+                    "standardisation": None if units is None else units.to_dict(),
+                    **more,
+                },
+            )
+
+
+def make_plan(
+    kernel: MCMCKernel,
+    x: Any,
+    y: Any,
+    *,
+    warmup: int,
+    chains: int,
+    seed: int,
+    chain_method: str,
+    mesh: Mesh | None,
+    init: Any,
+    thinning: int,
+    float64: bool,
+) -> Plan:
+    """Check every argument of `sample`; see there."""
+    _check_kernel(kernel)
+    warmup = whole_number(warmup, "`warmup`", at_least=0)
+    chains = whole_number(chains, "`chains`", at_least=1)
+    thinning = whole_number(thinning, "`thinning`", at_least=1)
+    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+    inputs = check_array(x, "x", float64=float64)
+    targets = check_array(y, "y", float64=float64)
+    # Set either way: the caller's own setting is no part of what is compiled.
+    with jax.enable_x64(float64):
+        summary = inspect_model(kernel.model, inputs, targets)
+        if summary.discrete:
+            targets = targets.astype(np.int32)
+        _warn_of_cold_latents(summary)
+        strategy, values = resolve_start(init, kernel, summary, chains)
+        mesh, arrangement = _place_chains(chain_method, mesh, chains, inputs.shape[0])
+    settings = Settings(kernel, strategy, warmup, chains, mesh, arrangement, float64)
+    units = getattr(y, "standardisation", None)
+    return Plan(settings, summary, inputs, targets, values, seed, thinning, chain_method, units)
+
+
+def execute(
+    plan: Plan,
+    sink: MemorySink | FolderSink,
+    draws: int,
+    *,
+    progress: bool,
+    callback: Callable[[Progress], Any] | None,
+) -> Posterior:
+    """Carry the plan out, from where the sink stands, until it holds `draws` draws."""
+    began = time.perf_counter()
+    settings, model = plan.settings, plan.settings.kernel.model
+    with (
+        jax.enable_x64(settings.float64),
+        ProgressBar(shown=progress, chains=settings.chains) as bar,
+    ):
+        if settings.chains > 1 and plan.chain_method == "parallel" and len(jax.devices()) == 1:
+            if jax.devices()[0].platform == "cpu":
+                bar.say("All chains share one CPU device. " + more_cpu_devices(settings.chains))
+        keys = _chain_keys(plan.seed, settings.chains)
+        program = compile_program(settings, keys, plan.values, plan.x, plan.y)
+        run = Run(settings, program, plan.x, plan.y, bar=bar, callback=callback, sink=sink)
+        before = sink.restored_state()
+        if before is None:
+            run.start(keys, plan.values, given=bool(plan.values))
+            sink.checkpoint(run.state, "warmup", 0, now=True)
+        else:
+            run.restore(before)
+        if sink.phase == "warmup":
+            run.warm_up(settings.warmup, done=sink.warmup_done)
+        run.draw(draws, plan.thinning)
+    seconds = {"compile": program.compile_seconds, **run.seconds}
+    seconds["total"] = time.perf_counter() - began
+    with uninterrupted():  # Ctrl-C from here on would lose the draws
+        happened = {
+            "draws": sink.done,
+            "interrupted": run.interrupted,
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        }
+        if isinstance(sink, FolderSink):
+            sink.finish(run.state(), complete=sink.done >= draws, **happened)
+            return Posterior.load(sink.folder.path, model)
+        arrays, statistics = sink.filled()
+        return Posterior.from_arrays(
+            {sink.site_names[name]: array for name, array in arrays.items()},
+            statistics,
+            plan.describe(draws_requested=draws, **happened),
+            model=model,
+            standardisation=plan.standardisation,
+        )
+
+
+def _check_kernel(kernel: Any) -> None:
+    if not isinstance(kernel, MCMCKernel):
+        hint = " Build it from your model: `NUTS(model)`." if callable(kernel) else ""
+        raise TypeError(
+            "The kernel must be a numpyro.infer.mcmc.MCMCKernel such as `NUTS(model)`, "
+            f"not {kernel!r}.{hint}"
+        )
+    if getattr(kernel, "model", None) is None:
+        raise ValueError(
+            f"The kernel {type(kernel).__name__} has no model. Build it from a model, "
+            f"`{type(kernel).__name__}(model)`, not from a potential function: predictions need "
+            "the program."
+        )
+
+
+def _warn_of_cold_latents(summary: ModelSummary) -> None:
+    others = sorted(set(summary.latents) - summary.parameters)
+    if summary.posterior_temperature != 1.0 and others:
+        warnings.warn(
+            f"The posterior at temperature {summary.posterior_temperature} depends on how the "
+            "program is "
+            f"parametrised, because it has latent sites besides network parameters: {others}. "
+            "Fix them, or temper the likelihood alone with `tempered(T)`.",
+            stacklevel=3,
+        )
+
+
+def _place_chains(chain_method: str, mesh: Mesh | None, chains: int, rows: int) -> tuple[Mesh, str]:
+    if chain_method not in _CHAIN_METHODS:
+        raise ValueError(
+            f"The chain_method `{chain_method}` is unknown. "
+            + near_misses(str(chain_method), _CHAIN_METHODS)
+        )
+    if chain_method != "parallel":
+        if mesh is not None:
+            raise ValueError(
+                f'A mesh is for chain_method="parallel"; "{chain_method}" uses one device.'
+            )
+        return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
+    mesh = default_mesh(chains) if mesh is None else mesh
+    check_mesh(mesh, chains=chains, rows=rows)
+    mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))  # our kinds of axes
+    # Several chains of one CPU device run one after another: batching them is slower there (small
+    # matrices), and in lockstep every chain waits for the longest tree. See docs/architecture.md.
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return mesh, "map" if on_cpu else "vmap"
+
+
+@jax.jit
+def _fold_in(key: jax.Array, index: jax.Array) -> jax.Array:
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
+
+
+def _chain_keys(seed: int, chains: int) -> jax.Array:
+    """One key a chain; chain i has the same key whatever the number of chains."""
+    return _fold_in(jax.random.key(seed), np.arange(chains, dtype=np.uint32))

@@ -1,0 +1,136 @@
+"""Going on with a run on disk: `resume` after a crash or a stop, `extend` for more draws."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jax.sharding import Mesh
+from numpyro.infer.mcmc import MCMCKernel
+
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.inference.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.run import Progress
+from bayesnn_ppl.inference.sinks import FolderSink
+from bayesnn_ppl.mesh import device_mesh
+from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.storage import RunFolder
+
+__all__ = ["extend", "resume"]
+
+
+def resume(
+    path: str | Path,
+    kernel: MCMCKernel,
+    x: Any,
+    y: Any,
+    *,
+    mesh: Mesh | None = None,
+    progress: bool = True,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Posterior:
+    """Go on with a run that was ended before it had all its draws.
+
+    On the same machine with the same versions the result has the bits of a run that was never
+    ended. A run that is complete is returned as it is.
+
+    Args:
+        path: the folder given to `sample` as `out`.
+        kernel, x, y: those of the run; a run holds no code and no data.
+        mesh: another mesh than that of the run; then the law is the same, the bits are not.
+        progress, callback: as in `sample`.
+
+    Raises:
+        FileNotFoundError: there is no run.
+        BlockingIOError: another process writes to the run.
+        ValueError: kernel, model or data are not those of the run, or a file is damaged.
+    """
+    return _go_on(path, kernel, x, y, None, mesh=mesh, progress=progress, callback=callback)
+
+
+def extend(
+    path: str | Path,
+    kernel: MCMCKernel,
+    x: Any,
+    y: Any,
+    *,
+    draws: int,
+    mesh: Mesh | None = None,
+    progress: bool = True,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Posterior:
+    """Make `draws` more draws per chain than the run was asked for.
+
+    The result has the bits of a run that was asked for all of them at once. The other arguments
+    and errors are those of `resume`.
+    """
+    draws = whole_number(draws, "`draws`", at_least=1)
+    return _go_on(path, kernel, x, y, draws, mesh=mesh, progress=progress, callback=callback)
+
+
+def _go_on(
+    path: str | Path,
+    kernel: MCMCKernel,
+    x: Any,
+    y: Any,
+    more: int | None,
+    *,
+    mesh: Mesh | None,
+    progress: bool,
+    callback: Callable[[Progress], Any] | None,
+) -> Posterior:
+    folder = RunFolder.reopen(Path(path))
+    try:
+        plan = _same_plan(folder, kernel, x, y, mesh)
+        wanted = folder.config["draws_requested"] + (more or 0)
+        if more:
+            folder.update_config(draws_requested=wanted)
+        sink = FolderSink(folder)
+        if sink.done >= wanted:
+            return Posterior.load(folder.path, kernel.model)
+        return execute(plan, sink, wanted, progress=progress, callback=callback)
+    finally:
+        folder.release()
+
+
+def _same_plan(folder: RunFolder, kernel: MCMCKernel, x: Any, y: Any, mesh: Mesh | None) -> Plan:
+    """The plan of the run, from its configuration and what the caller brought."""
+    run = folder.config
+    if "draws_requested" not in run:
+        raise ValueError(
+            f"The draws at `{folder.path}` were saved from memory, without the sampler's state: "
+            "there is nothing to go on from. Give `sample` the folder as `out`."
+        )
+    if folder.commit_record["checkpoint"] is None and (
+        folder.commit_record["complete"] or run["start"] == "given"
+    ):
+        raise ValueError(f"The run `{folder.path}` has no checkpoint to go on from.")
+    parallel = run["chain_method"] == "parallel"
+    if mesh is None and parallel:
+        shape = run["devices"]["mesh"]
+        mesh = device_mesh(shape["chain"], shape["data"])
+    plan = make_plan(
+        kernel,
+        x,
+        y,
+        warmup=run["warmup"],
+        chains=run["chains"],
+        seed=run["seed"],
+        chain_method=run["chain_method"],
+        mesh=mesh,
+        init=None,
+        thinning=run["thinning"],
+        float64=run["precision"] == "float64",
+    )
+    now = plan.describe()
+    for entry, what in {
+        "kernel": "kernel",
+        "kernel_settings": "kernel's settings",
+        "model": "model",
+        "data_sha256": "data",
+    }.items():
+        if now[entry] != run[entry]:
+            raise ValueError(
+                f"The {what} are not those of the run `{folder.path}`. The run has\n"
+                f"  {run[entry]}\nand given are\n  {now[entry]}"
+            )
+    return plan

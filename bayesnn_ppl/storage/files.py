@@ -1,0 +1,60 @@
+"""Files that are whole or absent: written beside, synchronised, then renamed into place."""
+
+import io
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["read_arrays", "write_arrays", "write_bytes", "write_json"]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content`, so that after a crash the file holds all of it or what it held before."""
+    beside = path.with_name(f"{path.name}.partial")
+    with open(beside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`write_bytes` of JSON text."""
+    write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> int:
+    """Write named arrays as NPZ; returns the CRC-32 of the file."""
+    buffer = io.BytesIO()
+    numbered: dict[str, Any] = {f"a{i}": a for i, a in enumerate(arrays.values())}
+    np.savez(buffer, **numbered)
+    content = json.dumps(list(arrays)).encode() + b"\n" + buffer.getvalue()
+    write_bytes(path, content)
+    return zlib.crc32(content)
+
+
+def read_arrays(path: Path, checksum: int) -> dict[str, np.ndarray]:
+    """Read what `write_arrays` wrote.
+
+    Raises:
+        ValueError: the file is missing or not what was written.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ValueError(f"`{path}` is missing.") from None
+    if zlib.crc32(content) != checksum:
+        raise ValueError(f"`{path}` is damaged: its checksum is not the one committed.")
+    names, _, body = content.partition(b"\n")
+    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+        return {name: archive[f"a{i}"] for i, name in enumerate(json.loads(names))}

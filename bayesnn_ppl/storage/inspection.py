@@ -1,0 +1,119 @@
+"""Is a run on disk whole? And if not, keep what is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bayesnn_ppl.storage.files import read_arrays, write_json
+from bayesnn_ppl.storage.folder import STORE, RunFolder, chunk_file, read_commit
+
+__all__ = ["check", "missing_chunks", "repair"]
+
+
+def _arrays(path: Path) -> list[tuple[str, str, int]]:
+    """(group, name, number of axes) of every stored variable."""
+    import zarr
+
+    root: Any = zarr.open_group(path / STORE, mode="r")
+    return [
+        (group, name, array.ndim)
+        for group in ("posterior", "sample_stats")
+        for name, array in root[group].arrays()
+        if name not in ("chain", "draw")
+    ]
+
+
+def _chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str, int, int]]:
+    """(group, name, number of axes, index) of every chunk that the commit counts on."""
+    if not record["in_store"]:
+        return []
+    chunk = json.loads((path / "config.json").read_text())["storage"]["chunk_draws"]
+    indices = range(-(-record["in_store"] // chunk))
+    return [(*array, index) for index in indices for array in _arrays(path)]
+
+
+def missing_chunks(path: Path, record: dict[str, Any]) -> list[str]:
+    """A sentence for every committed chunk that is not there; zarr would read it as NaN or 0."""
+    return [
+        f"the chunk {index} of `{group}/{name}` is missing."
+        for group, name, ndim, index in _chunks(path, record)
+        if not chunk_file(path, group, name, index, ndim).is_file()
+    ]
+
+
+def _problems(path: Path) -> tuple[list[str], int]:
+    """What is wrong, in sentences, and how many draws from the first on are whole."""
+    record = read_commit(path)
+    problems, whole = [], record["draws"]
+    if record["in_store"]:
+        import zarr
+
+        chunk = json.loads((path / "config.json").read_text())["storage"]["chunk_draws"]
+        root: Any = zarr.open_group(path / STORE, mode="r")
+        for group, name, ndim, index in _chunks(path, record):
+            place = f"chunk {index} of `{group}/{name}`"
+            if not chunk_file(path, group, name, index, ndim).is_file():
+                problems.append(f"The {place} is missing.")
+            else:
+                try:
+                    root[f"{group}/{name}"][:, index * chunk : (index + 1) * chunk]
+                except (ValueError, RuntimeError, OSError) as error:
+                    problems.append(f"The {place} is damaged: {error}")
+                else:
+                    continue
+            whole = min(whole, index * chunk)
+    begin = record["in_store"]
+    for name, end, checksum in record["journal"]:
+        try:
+            read_arrays(path / name, checksum)
+        except ValueError as error:
+            problems.append(str(error))
+            whole = min(whole, begin)
+        begin = end
+    if record["checkpoint"] is not None:
+        try:
+            read_arrays(path / record["checkpoint"][0], record["checkpoint"][1])
+        except ValueError as error:
+            problems.append(f"{error} The draws are not touched, but the run cannot go on.")
+    return problems, whole
+
+
+def check(path: Path) -> list[str]:
+    """Read everything that the commit counts on; a sentence for each thing that is wrong.
+
+    Raises:
+        FileNotFoundError: there is no run.
+    """
+    return _problems(path)[0]
+
+
+def repair(path: Path) -> int:
+    """Keep the draws before the first that is damaged; returns how many those are.
+
+    The repaired run is finished: its checkpoint belongs to draws that are gone.
+
+    Raises:
+        ValueError: no draw at all is whole.
+    """
+    problems, whole = _problems(path)
+    record = read_commit(path)
+    if not problems:
+        return record["draws"]
+    if not whole:
+        raise ValueError(f"No draw of the run `{path}` is whole: there is nothing to keep.")
+    folder = RunFolder(path, json.loads((path / "config.json").read_text()), record)
+    try:
+        journal = [entry for entry in record["journal"] if entry[1] <= whole]
+        record |= {
+            "draws": whole,
+            "done": whole,
+            "in_store": min(record["in_store"], whole),
+            "journal": journal,
+            "checkpoint": None,
+            "complete": True,
+        }
+        write_json(path / "commit.json", record)
+        folder.update_config(repaired=problems)
+    finally:
+        folder.release()
+    return whole

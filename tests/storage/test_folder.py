@@ -1,0 +1,222 @@
+"""A run folder after every kind of accident: what was committed is there, bit by bit."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesnn_ppl import storage
+from bayesnn_ppl.storage import files, folder
+from bayesnn_ppl.storage.folder import STORE, RunFolder
+
+RNG = np.random.default_rng(0)
+TOTAL, CHAINS = 60, 2
+DRAWS = {
+    "w": RNG.normal(size=(CHAINS, TOTAL, 3)).astype(np.float32),
+    "s": RNG.normal(size=(CHAINS, TOTAL)).astype(np.float32),
+}
+STATISTICS = {"diverging": np.zeros((CHAINS, TOTAL), bool), "n": np.arange(120).reshape(2, 60)}
+CONFIG = {"kernel": "none", "site_names": {"w": "w", "s": "s"}}
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(folder, "_MOST_CHUNK_DRAWS", 16)
+
+
+def rows(begin, end):
+    return tuple(
+        {name: array[:, begin:end] for name, array in group.items()}
+        for group in (DRAWS, STATISTICS)
+    )
+
+
+def write_blocks(run, sizes, begin=0):
+    """Append and commit blocks of these sizes; returns where they end."""
+    for size in sizes:
+        run.append(*rows(begin, begin + size))
+        begin += size
+        run.commit({"state": np.array([begin])}, phase="sample", done=begin)
+    return begin
+
+
+def assert_holds(path, draws):
+    tree = storage.read(path)
+    for group, expected in (("posterior", DRAWS), ("sample_stats", STATISTICS)):
+        for name, array in expected.items():
+            found = tree[group][name].values
+            np.testing.assert_array_equal(found, array[:, :draws])
+            assert found.dtype == array.dtype
+        np.testing.assert_array_equal(tree[group]["draw"], np.arange(draws))
+    assert storage.read_attributes(tree)["draws"] == draws
+
+
+@pytest.mark.parametrize("sizes", [[1] * 20, [7, 1, 30, 2], [16, 16], [40], [3, 13, 1]])
+def test_what_is_committed_is_read(tmp_path, sizes):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    done = 0
+    for size in sizes:
+        done = write_blocks(run, [size], done)
+        assert_holds(run.path, done)
+        assert run.load_state()["state"] == done
+    run.commit(None, phase="sample", done=done, complete=True)
+    assert_holds(run.path, done)
+    assert not list((run.path / "journal").iterdir())
+    whole = xr.open_datatree(run.path / STORE, engine="zarr", consolidated=False)
+    assert whole["posterior"].sizes["draw"] == done
+    run.release()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_goes_on_in_another_process(tmp_path, complete):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    done = write_blocks(run, [5, 14, 4])
+    if complete:
+        run.commit({"state": np.array([done])}, phase="sample", done=done, complete=True)
+    run.release()
+    again = RunFolder.reopen(run.path)
+    assert again.load_state()["state"] == done
+    done = write_blocks(again, [20, 3], done)
+    again.commit(None, phase="sample", done=done, complete=True)
+    again.release()
+    assert_holds(run.path, done)
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("dies_at", range(12))
+def test_a_crash_at_any_write_loses_nothing_committed(tmp_path, monkeypatch, dies_at):
+    """Die before the n-th file is renamed into place, then go on from the last commit."""
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [5])
+    count = 0
+    rename = os.replace
+
+    def replace(source, target):
+        nonlocal count
+        count += 1
+        if count > dies_at:
+            raise Crash
+        rename(source, target)
+
+    monkeypatch.setattr(files.os, "replace", replace)
+    try:
+        write_blocks(run, [9, 10, 8], 5)
+    except Crash:
+        pass
+    monkeypatch.setattr(files.os, "replace", rename)
+    run.release()
+    committed = json.loads((run.path / "commit.json").read_text())["draws"]
+    assert committed in (5, 14, 24, 32)
+    assert_holds(run.path, committed)
+    again = RunFolder.reopen(run.path)
+    assert again.load_state()["state"] == committed
+    done = write_blocks(again, [11, 17], committed)
+    assert_holds(run.path, done)
+    again.release()
+
+
+def test_a_full_disk_is_told_and_recovered_from(tmp_path, monkeypatch):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    done = write_blocks(run, [5])
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_blocks(run, [5], done)
+    assert_holds(run.path, done)
+    run.release()
+    again = RunFolder.reopen(run.path)
+    assert_holds(run.path, write_blocks(again, [20], done))
+    again.release()
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [5])
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom bayesnn_ppl.storage import RunFolder\n"
+        "try:\n    RunFolder.reopen(Path(sys.argv[1]))\n"
+        "except BlockingIOError as error:\n    print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(run.path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"Another process (number {os.getpid()}) is writing" in told
+    run.release()
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == ""
+
+
+def test_a_used_folder_is_never_written_over(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="never written over"):
+        RunFolder.create(tmp_path, CONFIG)
+    with pytest.raises(FileNotFoundError, match="no posterior at"):
+        RunFolder.reopen(tmp_path)
+
+
+def test_a_run_in_its_warm_up_has_no_draws(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    run.commit({"state": np.array([3])}, phase="warmup", done=3)
+    with pytest.raises(ValueError, match="still in its warm-up"):
+        storage.read(run.path)
+    run.release()
+    again = RunFolder.reopen(run.path)
+    assert again.commit_record["phase"] == "warmup" and again.load_state()["state"] == 3
+    assert_holds(run.path, write_blocks(again, [20]))
+    again.release()
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+DAMAGES = {
+    "deleted chunk": (lambda p: (p / STORE / "posterior/w/c/0/1/0").unlink(), "missing", 16),
+    "torn chunk": (lambda p: flip(p / STORE / "posterior/s/c/0/0"), "damaged", 0),
+    "deleted journal": (lambda p: next((p / "journal").iterdir()).unlink(), "is missing", 32),
+    "torn journal": (lambda p: flip(next((p / "journal").iterdir())), "checksum", 32),
+    "torn checkpoint": (lambda p: flip(next((p / "checkpoint").iterdir())), "cannot go on", 40),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_damage_is_found_told_and_repaired(tmp_path, case):
+    damage, words, whole = DAMAGES[case]
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [20, 20])
+    run.release()
+    assert storage.check(run.path) == []
+    damage(run.path)
+    found = storage.check(run.path)
+    assert len(found) == 1 and words in found[0]
+    if not whole:
+        with pytest.raises(ValueError, match="No draw .* is whole"):
+            storage.repair(run.path)
+        return
+    if case.startswith("deleted"):
+        with pytest.raises(ValueError, match="missing"):
+            storage.read(run.path)["posterior"]["w"].values  # noqa: B018
+    assert storage.repair(run.path) == whole
+    assert storage.check(run.path) == []
+    assert_holds(run.path, whole)
+
+
+def test_nothing_in_a_run_is_code(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [20])
+    run.release()
+    for file in run.path.rglob("*"):
+        assert file.suffix not in (".py", ".pkl", ".pickle")

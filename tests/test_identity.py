@@ -1,0 +1,104 @@
+"""Equal programs meet, and programs that differ in anything that is traced do not."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import AIES, HMC, NUTS
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.identity import describe, identity_key
+
+SCALE = 1.0
+
+
+def reads_a_global(x):
+    return SCALE * x
+
+
+def calls_another(x):
+    return [reads_a_global(v) for v in x]
+
+
+def recursive(n):
+    return n if n == 0 else recursive(n - 1)
+
+
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def model(self, x):
+        return self.scale * x
+
+    def __call__(self, x):
+        return self.scale * x
+
+
+def closure(scale, default=1.0):
+    def model(x, offset=default):
+        return scale * x + offset
+
+    return model
+
+
+@pytest.mark.parametrize("function", [reads_a_global, calls_another])
+def test_a_changed_global_makes_another_program(function, monkeypatch):
+    before = identity_key(function)
+    assert identity_key(function) == before
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert identity_key(function) != before
+
+
+EQUAL = {
+    "closures": (lambda: closure(1.0), lambda: closure(2.0)),
+    "defaults": (lambda: closure(1.0, 1.0), lambda: closure(1.0, 2.0)),
+    "arrays": (lambda: closure(np.ones(3)), lambda: closure(np.zeros(3))),
+    "objects": (lambda: Scaled(1.0), lambda: Scaled(2.0)),
+    "bound methods": (lambda: Scaled(1.0).model, lambda: Scaled(2.0).model),
+    "partials": (lambda: functools.partial(max, 1), lambda: functools.partial(max, 2)),
+    "programs": (lambda: bnn.models.mlp(hidden=(3,)), lambda: bnn.models.mlp(hidden=(4,))),
+    "temperatures": (
+        lambda: bnn.cold(bnn.models.linear(), 0.5),
+        lambda: bnn.cold(bnn.models.linear(), 0.25),
+    ),
+    "distributions": (lambda: dist.Normal(0, 1), lambda: dist.Normal(0, 2)),
+    "kinds of distribution": (lambda: dist.Normal(0, 1), lambda: dist.Cauchy(0, 1)),
+    "kernels": (lambda: NUTS(reads_a_global), lambda: NUTS(reads_a_global, max_tree_depth=5)),
+    "kinds of kernel": (lambda: NUTS(reads_a_global), lambda: HMC(reads_a_global)),
+    "mass matrices": (
+        lambda: HMC(closure(1.0), inverse_mass_matrix=jnp.ones(2)),
+        lambda: HMC(closure(1.0), inverse_mass_matrix=2 * jnp.ones(2)),
+    ),
+    "moves": (
+        lambda: AIES(reads_a_global, moves={AIES.StretchMove(): 1.0}),
+        lambda: AIES(reads_a_global, moves={AIES.DEMove(): 1.0}),
+    ),
+    "NaN": (lambda: float("nan"), lambda: 1.0),
+    "kinds of one": (lambda: np.float32(1), lambda: np.int32(1)),
+    "truth and one": (lambda: True, lambda: 1),
+}
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_equal_parts_meet_and_others_do_not(case):
+    make, other = EQUAL[case]
+    assert identity_key(make()) == identity_key(make())
+    assert hash(identity_key(make())) == hash(identity_key(make()))
+    assert identity_key(make()) != identity_key(other())
+
+
+def test_cycles_end():
+    assert identity_key(recursive) == identity_key(recursive)
+    knot = []
+    knot.append(knot)
+    assert identity_key(knot) == identity_key(knot)
+
+
+def test_a_description_knows_programs_apart():
+    assert describe(bnn.models.linear()) == describe(bnn.models.linear())
+    assert describe(bnn.models.linear()) != describe(bnn.models.linear(temperature=0.5))
+    assert describe(reads_a_global) != describe(calls_another)
+    assert " at 0x" not in describe(bnn.models.mlp(prior=reads_a_global))
