@@ -87,7 +87,8 @@ def sample(
 
     Example:
         >>> import bayesnn_ppl as bnn
-        >>>         >>> data = bnn.data.load("diabetes")
+        >>> from numpyro.infer import NUTS
+        >>> data = bnn.data.load("diabetes")
         >>> posterior = bnn.sample(
         ...     NUTS(bnn.models.linear()), *data.train, warmup=200, draws=100, chains=2, seed=0,
         ...     progress=False)
