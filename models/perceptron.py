@@ -51,6 +51,19 @@ def mlp_regression_small(*, prior: Any = None, temperature: float = 1.0) -> Any:
     return _published((50,), bnn.likelihoods.heteroscedastic(), prior, temperature)
 
 
+def uci_mlp(*, prior: Any = None, temperature: float = 1.0) -> Any:
+    """One relu layer of 50 to (μ, σ), of the 2021 NeurIPS competition: 552 parameters at d = 8.
+
+    `mlp_regression_small` with the competition's prior.
+
+    Args:
+        prior: default `priors.normal(variance=1 / 30)` on every parameter, as there.
+        temperature: likelihood temperature.
+    """
+    prior = bnn.priors.normal(variance=1 / 30) if prior is None else prior
+    return mlp_regression_small(prior=prior, temperature=temperature)
+
+
 def mlp_classification(*, classes: int = 10, prior: Any = None, temperature: float = 1.0) -> Any:
     """Two relu layers of 256, bnn_hmc's `mlp_classification`: 269 322 parameters on MNIST.
 

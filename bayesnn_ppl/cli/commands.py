@@ -37,6 +37,10 @@ def build_parser() -> tuple[Parser, list[str]]:
         ("diagnose", "say whether a saved run has converged", _diagnose, "reading:run_diagnose"),
         ("evaluate", "score a saved run on held-out rows", _evaluate, "reading:run_evaluate"),
         ("predict", "predict with a saved run, as CSV", _predict, "predicting:run_predict"),
+        ("resume", "go on with a run that was ended early", _resume, "going_on:run_resume"),
+        ("extend", "make more draws of a run", _extend, "going_on:run_extend"),
+        ("check", "say whether a run on disk is whole", _check, "going_on:run_check"),
+        ("runs", "list the runs of a folder", _runs, "going_on:run_runs"),
         ("data", "list the data sets, or describe one", _data, "listing:run_data"),
         (
             "models",
@@ -88,6 +92,39 @@ def _sample(parser: Parser) -> None:
     )
     switch(group, "--no-diagnose", "do not judge convergence after sampling")
     switch(group, "--quiet", "no progress bar and no hints, only the results")
+
+
+def _resume(parser: Parser) -> None:
+    _add_run(parser)
+    group = parser.add_argument_group("what is shown")
+    switch(group, "--no-diagnose", "do not judge convergence after sampling")
+    switch(group, "--quiet", "no progress bar and no hints, only the results")
+
+
+def _extend(parser: Parser) -> None:
+    _resume(parser)
+    group = parser.add_argument_group("sampling")
+    option(
+        group,
+        "--draws",
+        "draws to add to those the run was asked for",
+        default=500,
+        type=whole(1),
+        metavar="N",
+        unit="draws per chain",
+    )
+
+
+def _check(parser: Parser) -> None:
+    parser.add_argument("run_folder", metavar="RUN", help="folder that `bayesnn sample` made")
+    group = parser.add_argument_group("repair")
+    switch(group, "--repair", "keep the draws before the damage, and drop the rest")
+
+
+def _runs(parser: Parser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", default="runs", metavar="FOLDER", help="folder of runs [default: runs]"
+    )
 
 
 def _add_run(parser: Parser) -> None:

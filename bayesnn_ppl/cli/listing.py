@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def run_data(arguments: argparse.Namespace) -> int:
         "classes": None if dataset.class_names is None else list(dataset.class_names),
         "training_rows": len(dataset.train.x),
         "test_rows": len(dataset.test.x),
+        "validation_rows": 0 if dataset.validation is None else len(dataset.validation.x),
+        "input_shape": list(dataset.test.x.shape[1:]),
         "split": arguments.split,
         "features": list(dataset.feature_names),
         "sha256": dataset.sha256,
@@ -46,13 +49,27 @@ def run_data(arguments: argparse.Namespace) -> int:
     rows = [
         ("task", dataset.task),
         ("target", dataset.target_name),
-        *([("classes", ", ".join(dataset.class_names))] if dataset.class_names else []),
-        ("rows", f"{len(dataset.train.x)} for training, {len(dataset.test.x)} for testing"),
-        (f"features ({len(dataset.feature_names)})", ", ".join(dataset.feature_names)),
+        *([("classes", _first(dataset.class_names))] if dataset.class_names else []),
+        ("rows", _rows(dataset)),
+        ("inputs", "x".join(map(str, dataset.test.x.shape[1:]))),
+        (f"features ({len(dataset.feature_names)})", _first(dataset.feature_names)),
         ("sha256", dataset.sha256),
     ]
     print(table(("", ""), [(f"  {name}", value) for name, value in rows]).lstrip("\n"))
     return 0
+
+
+def _first(names: Sequence[str]) -> str:
+    """The names, or the first of very many."""
+    shown = names if len(names) <= 70 else names[:10]
+    rest = "" if len(shown) == len(names) else f" and {len(names) - len(shown)} more"
+    return ", ".join(shown) + rest
+
+
+def _rows(dataset: Any) -> str:
+    """How many rows each part has, in words."""
+    third = "" if dataset.validation is None else f", {len(dataset.validation.x)} for validation"
+    return f"{len(dataset.train.x)} for training{third}, {len(dataset.test.x)} for testing"
 
 
 def _list_data(arguments: argparse.Namespace) -> int:
@@ -70,7 +87,8 @@ def _list_data(arguments: argparse.Namespace) -> int:
     print(
         "\n"
         + paragraph(
-            "Or give the path of a .csv file with a header, and its --target column. "
+            "Or give the path of a .csv or .parquet file and its --target column, of an .npz "
+            "file, or of a folder of arrays or images; or tfds:NAME, or openml:NAME. "
             "`bayesnn data NAME` tells more."
         )
     )
@@ -82,7 +100,7 @@ def parameter_count(program: Any, x: Any, *, network_only: bool) -> int:
 
     Args:
         program: the NumPyro program.
-        x: inputs (N, d), of which only the shape counts.
+        x: inputs (N, ...), of which only shape and type count.
         network_only: leave out latent sites besides the network, such as a noise scale.
     """
     import jax
@@ -164,43 +182,59 @@ def _describe(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         + [f"    {p}," for p in inspect.signature(make).parameters.values()]
         + [")"],
     }
-    task, width, classes, label = _shape(can, arguments)
-    entry["counted_for"] = label
-    if task in can:
-        program = zoo.build(name, {}, task=task, classes=classes)
-        x = np.zeros((1, width), np.float32)
-        entry["parameters"] = parameter_count(program, x, network_only=True)
+    kind = zoo.input_kind(name)
+    classes: int | None
+    if kind != "tables" and arguments.data is None and arguments.inputs is None:
+        shape, classes = zoo.EXAMPLES[name]
+        x = np.zeros((1, *shape), np.int32 if kind == "tokens" else np.float32)
+        task, entry["counted_for"] = "classification", f"{_axes(shape)} {kind}, K={classes}"
     else:
+        task, x, classes, entry["counted_for"] = _inputs(can, arguments)
+        if arguments.model is not None:
+            zoo.check_inputs(name, x)
+    if task not in can:
         entry["counted_for"] = f"not for {task}"
+    elif not zoo.takes(name, x):
+        entry["counted_for"] = f"for {kind} only"
+    else:
+        program = zoo.build(name, {}, task=task, classes=classes)
+        entry["parameters"] = parameter_count(program, x, network_only=True)
     return entry
 
 
-def _shape(can: tuple[str, ...], arguments: argparse.Namespace) -> tuple[str, int, int | None, str]:
-    """Task, inputs and classes to count for, and these in words."""
+def _inputs(
+    can: tuple[str, ...], arguments: argparse.Namespace
+) -> tuple[str, np.ndarray, int | None, str]:
+    """Task, one row of inputs and classes to count for, and these in words."""
     if arguments.inputs is not None:
+        x = np.zeros((1, arguments.inputs), np.float32)
         classes = arguments.classes
         task = (
             "classification" if can == ("classification",) or (classes and len(can) > 1) else can[0]
         )
         if task == "regression":
-            return task, arguments.inputs, None, f"d={arguments.inputs}"
+            return task, x, None, f"d={arguments.inputs}"
         classes = classes or 10
-        return task, arguments.inputs, classes, f"d={arguments.inputs}, K={classes}"
+        return task, x, classes, f"d={arguments.inputs}, K={classes}"
     name = arguments.data or _USUAL[can[0]]
     options = {k: v for k in ("target", "task") if (v := getattr(arguments, k)) is not None}
     dataset = bnn.data.load(name, **options)
-    width = dataset.train.x.shape[1]
-    classes = "" if dataset.classes is None else f", K={dataset.classes}"
-    return dataset.task, width, dataset.classes, f"{dataset.name}, d={width}{classes}"
+    x = np.zeros_like(dataset.train.x[:1])
+    words = "" if dataset.classes is None else f", K={dataset.classes}"
+    return dataset.task, x, dataset.classes, f"{dataset.name}, d={_axes(x.shape[1:])}{words}"
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _describe_file(arguments: argparse.Namespace) -> dict[str, Any]:
     """A program of the user, and how many numbers it samples."""
     path, name = split_name(arguments.model)
     program = load_program(path, name)
-    _, width, _, label = _shape(("regression",), arguments)
+    _, x, _, label = _inputs(("regression",), arguments)
     with failures_named(path):
-        count = parameter_count(program, np.zeros((2, width), np.float32), network_only=False)
+        count = parameter_count(program, np.repeat(x, 2, axis=0), network_only=False)
     return {
         "name": arguments.model,
         "description": (inspect.getdoc(program) or "a program of your own").split("\n\n")[0],

@@ -1,7 +1,7 @@
 """`run.json`: what rebuilds the model and the data of a saved run, and no code."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Run:
         task: "regression" or "classification".
         feature_names, target_name, class_names: of the data; class_names is None in regression.
         standardisation: `Standardisation.to_dict()`.
+        kernel: the options of `bayesnn sample` that made the kernel; empty for a demo.
         format: version of this file.
     """
 
@@ -43,6 +44,7 @@ class Run:
     target_name: str
     class_names: list[str] | None
     standardisation: dict[str, Any]
+    kernel: dict[str, Any] = field(default_factory=dict)
     format: int = _FORMAT
 
     @property
@@ -137,6 +139,7 @@ def remember(
     model: dict[str, Any],
     posterior_temperature: float,
     data: dict[str, Any],
+    kernel: dict[str, Any] | None = None,
 ) -> Run:
     """The `Run` of a model on a data set."""
     return Run(
@@ -150,6 +153,7 @@ def remember(
         target_name=dataset.target_name,
         class_names=None if dataset.class_names is None else list(dataset.class_names),
         standardisation=dataset.standardisation.to_dict(),
+        kernel=kernel or {},
     )
 
 

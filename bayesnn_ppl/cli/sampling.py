@@ -1,6 +1,7 @@
 """`bayesnn sample`: from options to a saved, diagnosed and scored posterior."""
 
 import argparse
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,19 @@ from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
 from bayesnn_ppl.cli.options import HMC_ONLY, MODEL_OPTIONS, NUTS_ONLY
 from bayesnn_ppl.cli.output import note, print_json, program_name
 from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
+from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
-__all__ = ["draw", "load_data", "reserved", "run_sample"]
+__all__ = ["draw", "load_data", "make_kernel", "report", "reserved", "run_sample"]
+
+KERNEL_OPTIONS = (
+    "kernel",
+    "step_size",
+    "target_accept",
+    "max_tree_depth",
+    "trajectory_length",
+    "num_steps",
+)
 
 
 def run_sample(arguments: argparse.Namespace) -> int:
@@ -33,24 +44,41 @@ def run_sample(arguments: argparse.Namespace) -> int:
         model=model,
         posterior_temperature=arguments.posterior_temperature,
         data=data,
+        kernel={name: options[name] for name in KERNEL_OPTIONS},
     )
     label = Path(run.model_label).stem
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
     talk = not (arguments.quiet or arguments.json)
     if talk:
         note(f"{run.model_label} on {dataset!r}")
-    with failures_named(path), reserved(folder):
-        posterior = draw(program, dataset, options, mesh=mesh, progress=not arguments.quiet)
-        posterior.save(folder)
-    run.write(folder)
+    with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
+        run.write(folder)
+        posterior = draw(
+            program,
+            dataset,
+            options,
+            mesh=mesh,
+            progress=not arguments.quiet,
+            out=folder,
+            callback=stop.asked,
+        )
+    if stop.came:
+        return stop.told(folder)
     if not arguments.json:
         print(f"Saved in {folder}\n", flush=True)
+    report(posterior, dataset, run, folder, arguments)
+    return 0
+
+
+def report(
+    posterior: Any, dataset: Any, run: Run, folder: Path, arguments: argparse.Namespace
+) -> None:
+    """Print what came of a run that is saved already."""
     try:
         _report(posterior, dataset, run, folder, arguments)
     except BaseException:
         note(f"The draws are safe: the run is saved in {folder}.")
         raise
-    return 0
 
 
 def _report(
@@ -172,8 +200,17 @@ def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, dict[str, 
     return program, {"file": str(arguments.model), "name": name, "sha256": source_hash(path)}, path
 
 
-def draw(program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, progress: bool) -> Any:
-    """Run the kernel of the options.
+def draw(
+    program: Any,
+    dataset: Any,
+    options: dict[str, Any],
+    *,
+    mesh: Any,
+    progress: bool,
+    out: Path,
+    callback: Any,
+) -> Any:
+    """Run the kernel of the options, and stream the draws to the folder.
 
     Raises:
         InterruptedError: Ctrl-C before the first draw; later it ends the run early.
@@ -191,10 +228,12 @@ def draw(program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, prog
             thinning=options["thinning"],
             float64=options["float64"],
             progress=progress,
+            out=out,
+            callback=callback,
         )
     except KeyboardInterrupt:
         raise InterruptedError(
-            "Interrupted before the first draw was kept, so there is nothing to save."
+            f"Interrupted before the first draw was kept. `bayesnn resume {out}` goes on from here."
         ) from None
 
 
@@ -202,13 +241,13 @@ def draw(program: Any, dataset: Any, options: dict[str, Any], *, mesh: Any, prog
 def reserved(folder: Path) -> Iterator[None]:
     """Make the folder before the work, so that hours of it cannot end in nowhere to write.
 
-    A folder that is still empty when the block fails is removed again.
+    A folder in which nothing has been drawn when the block fails is removed again.
     """
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        if made and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        if made and folder.is_dir() and not (folder / "commit.json").exists():
+            shutil.rmtree(folder)
         raise

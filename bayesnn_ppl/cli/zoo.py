@@ -8,13 +8,35 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
 
-__all__ = ["build", "check_task", "factory", "is_file", "names", "tasks"]
+__all__ = [
+    "EXAMPLES",
+    "build",
+    "check_inputs",
+    "check_task",
+    "factory",
+    "input_kind",
+    "is_file",
+    "names",
+    "takes",
+    "tasks",
+]
 
 _LIKELIHOODS = {
     "gaussian": "regression",
     "heteroscedastic": "regression",
     "categorical": "classification",
     "bernoulli": "classification",
+}
+
+# Models that are not for tables: the shape of one input, and the number of classes, that their
+# published parameter counts are for. An input of one axis is a sequence of tokens.
+EXAMPLES: dict[str, tuple[tuple[int, ...], int]] = {
+    "cifar_alexnet": ((32, 32, 3), 10),
+    "cnn_lstm": ((100,), 2),
+    "lenet": ((28, 28, 1), 10),
+    "medmnist_lenet": ((28, 28, 3), 7),
+    "resnet20_frn": ((32, 32, 3), 10),
+    "transformer": ((100,), 2),
 }
 
 
@@ -65,6 +87,38 @@ def check_task(name: str, task: str) -> None:
             f"The model `{name}` is for {can[0]}, but the data are for {task}. "
             f"Models for {task} are {others}."
         )
+
+
+def input_kind(name: str) -> str:
+    """What a model of the zoo takes: "tables", "images" or "tokens"."""
+    if name not in EXAMPLES:
+        return "tables"
+    return "images" if len(EXAMPLES[name][0]) > 1 else "tokens"
+
+
+def takes(name: str, x: Any) -> bool:
+    """Whether a model of the zoo can take inputs like `x`; multilayer perceptrons flatten any."""
+    return input_kind(name) in ("tables", _kind(x))
+
+
+def check_inputs(name: str, x: Any) -> None:
+    """Refuse a model that cannot take inputs like `x`.
+
+    Raises:
+        ValueError: `x` is not of the model's kind.
+    """
+    if not takes(name, x):
+        others = ", ".join(f"`{other}`" for other in names() if input_kind(other) == _kind(x))
+        raise ValueError(
+            f"The model `{name}` is for {input_kind(name)}, but the data are {_kind(x)}: inputs of "
+            f"shape {tuple(x.shape[1:])} and type {x.dtype}. Models for {_kind(x)} are {others}."
+        )
+
+
+def _kind(x: Any) -> str:
+    if x.ndim > 2:
+        return "images"
+    return "tokens" if x.dtype.kind in "iu" else "tables"
 
 
 def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None) -> Any:

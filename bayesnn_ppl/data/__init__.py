@@ -1,22 +1,38 @@
-"""Data sets: by name, from CSV files and from arrays, with their splits and their units."""
+"""Data sets: by name, from files and folders, from TFDS and OpenML, and from arrays."""
 
+from bayesnn_ppl.data.archives import load_npz
 from bayesnn_ppl.data.arrays import from_arrays
 from bayesnn_ppl.data.catalogue import load, names
+from bayesnn_ppl.data.corruptions import corrupt, corrupt_dataset
 from bayesnn_ppl.data.dataset import Dataset, Split
-from bayesnn_ppl.data.files import load_csv, read_features
+from bayesnn_ppl.data.files import load_csv, load_table, read_features
+from bayesnn_ppl.data.image_folders import load_image_folder
+from bayesnn_ppl.data.imdb import load_imdb
+from bayesnn_ppl.data.ood import ood_pair
+from bayesnn_ppl.data.openml import load_openml
 from bayesnn_ppl.data.splits import uci_split_indices
 from bayesnn_ppl.data.standardisation import Standardisation
 from bayesnn_ppl.data.target import StandardisedTarget
+from bayesnn_ppl.data.tfds import load_tfds
 
 __all__ = [
     "Dataset",
     "Split",
     "Standardisation",
     "StandardisedTarget",
+    "corrupt",
+    "corrupt_dataset",
     "from_arrays",
     "load",
     "load_csv",
+    "load_image_folder",
+    "load_imdb",
+    "load_npz",
+    "load_openml",
+    "load_table",
+    "load_tfds",
     "names",
+    "ood_pair",
     "read_features",
     "uci_split_indices",
 ]

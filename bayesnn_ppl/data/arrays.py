@@ -55,13 +55,13 @@ def from_arrays(
             classes of fewer than 2 rows or without a training row; or an option is out of range.
     """
     checks.check_task(task)
-    x, y = _numeric(x, "x"), _numeric(y, "y")
-    _check_shapes(x, y, task)
+    x, y = numeric(x, "x"), numeric(y, "y")
+    check_shapes(x, y, task)
     names = _feature_names(feature_names, x.shape[-1])
-    task = task or _infer_task(y)
+    task = task or infer_task(y)
     class_names = None
     if task == "classification":
-        y = _labels(y)
+        y = labels(y)
         class_names = [str(label) for label in range(int(y.max()) + 1)] if len(y) else []
     return user_dataset(
         name,
@@ -120,7 +120,8 @@ def user_dataset(
     )
 
 
-def _numeric(values: Any, name: str) -> np.ndarray:
+def numeric(values: Any, name: str) -> np.ndarray:
+    """An array of real numbers."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -142,7 +143,8 @@ def _numeric(values: Any, name: str) -> np.ndarray:
     )
 
 
-def _check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:
+def check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:
+    """Refuse shapes of x and y that are none of those of `from_arrays`, or do not go together."""
     if x.ndim < 2 or 0 in x.shape[1:]:
         hint = " Use `x[:, None]` for a single feature." if x.ndim == 1 else ""
         raise ValueError(
@@ -184,7 +186,8 @@ def _feature_names(given: Sequence[str] | None, features: int) -> list[str]:
     return names
 
 
-def _infer_task(y: np.ndarray) -> Task:
+def infer_task(y: np.ndarray) -> Task:
+    """The task that the type of y stands for, by the rule of `from_arrays`."""
     if y.dtype.kind == "f":
         return "regression"
     if y.ndim == 1 and np.isin(y, (0, 1)).all():
@@ -195,7 +198,7 @@ def _infer_task(y: np.ndarray) -> Task:
     )
 
 
-def _labels(y: np.ndarray) -> np.ndarray:
+def labels(y: np.ndarray) -> np.ndarray:
     """Integer labels 0..K-1 without gaps."""
     if y.dtype.kind == "f":
         with np.errstate(invalid="ignore"):

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from bayesnn_ppl.data import bundled, checks, synthetic, uci
+from bayesnn_ppl.data import (
+    archives,
+    bundled,
+    checks,
+    files,
+    image_folders,
+    images,
+    imdb,
+    openml,
+    synthetic,
+    tfds,
+    uci,
+)
 from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.files import load_csv
-from bayesnn_ppl.data.splits import TEST_FRACTION
 from bayesnn_ppl.data.standardisation import Task
+
+_Source = tuple[str, Callable[..., Dataset], tuple[str, ...]]
 
 _ALIASES = {
     "bike": "bikesharing",
@@ -33,6 +49,8 @@ def names() -> dict[str, str]:
         **{name: entry.description for name, entry in bundled.SETS.items()},
         **synthetic.SETS,
         **{name: table.description for name, table in uci.SETS.items()},
+        **{name: entry.description for name, entry in images.SETS.items()},
+        "imdb": imdb.DESCRIPTION,
     }
 
 
@@ -44,64 +62,156 @@ def load(
     target: str | None = None,
     task: Task | None = None,
     test_fraction: float | None = None,
+    order: str | None = None,
+    subset: int | None = None,
+    num_words: int | None = None,
+    length: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    manual_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Load a data set by its name, or a CSV file by its path.
+    """Load a data set by its name, from a file or folder, from TFDS or from OpenML.
 
-    Sets from scikit-learn and synthetic ones need nothing. UCI sets are read from `uci/NAME.npz` in
-    the folder that the environment variable BAYESNN_DATA names, with their standard splits.
+    Sets from scikit-learn and synthetic ones need nothing. UCI sets, MNIST, Fashion-MNIST,
+    CIFAR-10, images of CIFAR-100 and IMDB are read from the folder that the environment variable
+    BAYESNN_DATA names, with their standard splits and checked against published checksums.
 
     Args:
         name: a key of `names()`, whatever its case and punctuation, or a short form such as
-            "boston" or "naval"; or a path that ends in .csv.
+            "boston" or "naval"; the path of a .csv, .parquet or .npz file; the path of a folder of
+            .npy files (`load_npz`) or of class folders of images (`load_image_folder`);
+            "tfds:NAME" (`load_tfds`); "openml:NAME" or "openml:NUMBER" (`load_openml`).
         split: which standard split, 0..19 (protein: 0..4); of a synthetic set the seed, any
-            non-negative integer. Every split holds out 10 % of the rows.
+            non-negative integer. Every split holds out 10 % of the rows. Sets whose split is fixed
+            have split 0 only.
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
-            the training rows. `train.y.standardisation` brings them back to the data's units.
-        target: CSV only: the column to predict.
-        task: CSV only: "regression" or "classification"; None infers it, see `load_csv`.
-        test_fraction: CSV only: the share of the test rows, 0.1 by default.
+            the training rows, and published image sets by their usual means and scales.
+            `train.y.standardisation` brings targets back to the data's units. Token ids stay.
+        target: tables, .npz files, TFDS, OpenML: the column, array or feature to predict.
+        task: tables, arrays, OpenML: "regression" or "classification"; None infers it.
+        test_fraction: data without a split of their own: the share of the test rows, 0.1 by
+            default.
+        order: image sets: "original" or "tfds"; IMDB: "keras" or "original". None is the first.
+        subset: image sets, IMDB, TFDS: the first so many training rows in that order.
+        num_words, length: IMDB: see `load_imdb`; by default 20000 and 100.
+        data_dir: TFDS and OpenML: where prepared data are kept.
+        manual_dir: TFDS: a folder with archives that were downloaded by hand.
 
     Raises:
-        ValueError: if the name or the split does not exist, a CSV option is given for a named set,
-            or, for a CSV file, as `load_csv`.
-        FileNotFoundError: if the file of the set, or the CSV file, is not there.
+        ValueError: if the name or the split does not exist, an option is given that this kind of
+            data does not take, a checksum differs, or a file cannot be used.
+        FileNotFoundError: if a file is not there; the message says what to lay where.
     """
+    given: dict[str, Any] = {
+        "target": target,
+        "task": task,
+        "test_fraction": test_fraction,
+        "order": order,
+        "subset": subset,
+        "num_words": num_words,
+        "length": length,
+        "data_dir": data_dir,
+        "manual_dir": manual_dir,
+    }
+    given = {option: value for option, value in given.items() if value is not None}
     text = os.fspath(name)
-    if text.lower().endswith(".csv"):
-        return load_csv(
-            text,
-            target=target,
-            task=task,
-            test_fraction=TEST_FRACTION if test_fraction is None else test_fraction,
-            split=split,
-            standardise=standardise,
-        )
-    key = _resolve(text)
-    options = {"target": target, "task": task, "test_fraction": test_fraction}
-    given = [f"`{option}`" for option, value in options.items() if value is not None]
-    if given:
+    source, loader, takes = _source(text)
+    if refused := [f"`{option}`" for option in given if option not in takes]:
+        known = ", ".join(f"`{option}`" for option in ("split", "standardise", *takes))
         raise ValueError(
-            f"The data set `{key}` has a fixed target, task and test fraction, so "
-            f"{' and '.join(given)} cannot be chosen. These options are for CSV files."
+            f"{' and '.join(refused)} cannot be chosen for {source[0].lower()}{source[1:]}, which "
+            f"takes the options {known}."
         )
+    return loader(split=split, standardise=standardise, **given)
+
+
+def _source(text: str) -> _Source:
+    """What a name stands for, its loader, and the options that the loader takes."""
+    tabular = ("target", "task", "test_fraction")
+    prefix, _, rest = text.partition(":")
+    if prefix in ("tfds", "openml"):
+        if not rest:
+            raise ValueError(f"`{text}` lacks a name: write `{prefix}:NAME`.")
+        if prefix == "tfds":
+            own = ("target", "test_fraction", "subset", "data_dir", "manual_dir")
+            return f"The TFDS data set `{rest}`", partial(tfds.load_tfds, rest), own
+        return (
+            f"The OpenML data set `{rest}`",
+            partial(openml.load_openml, rest),
+            (*tabular, "data_dir"),
+        )
+    ending = Path(text).suffix.lower()
+    if ending == ".npz":
+        return f"The file `{text}`", partial(archives.load_npz, text), tabular
+    if ending == ".csv" or ending in files.PARQUET:
+        return f"The file `{text}`", partial(_load_table, text), tabular
+    # A folder that happens to be called `mnist` does not hide the data set; `./mnist` is a folder.
+    if Path(text).is_dir() and (os.path.basename(text) != text or _known(text) is None):
+        return _folder(Path(text), tabular)
+    key = _resolve(text)
+    source = f"The data set `{key}`"
+    if key in images.SETS:
+        return source, _one_split(key, partial(images.load_images, key)), ("order", "subset")
+    if key == "imdb":
+        choices = ("order", "subset", "num_words", "length")
+        return source, _one_split(key, _load_imdb), choices
     for module_sets, loader in (
         (bundled.SETS, bundled.load_bundled),
         (synthetic.SETS, synthetic.load_synthetic),
     ):
         if key in module_sets:
-            return loader(key, split=split, standardise=standardise)
-    return uci.load_uci(key, split=split, standardise=standardise)
+            return source, partial(loader, key), ()
+    return source, partial(uci.load_uci, key), ()
+
+
+def _folder(path: Path, tabular: tuple[str, ...]) -> _Source:
+    """A folder of arrays, or of images."""
+    source = f"The folder `{path}`"
+    if any(path.glob("*.npy")):
+        return source, partial(archives.load_npy_folder, path), tabular
+    if image_folders.is_image_folder(path):
+        return source, partial(image_folders.load_image_folder, path), ("test_fraction",)
+    raise ValueError(
+        f"{source} holds neither arrays nor images. Lay `x.npy` and `y.npy` there, or "
+        "`x_train.npy`, `y_train.npy`, `x_test.npy` and `y_test.npy`; or a sub-folder of "
+        f"{', '.join(image_folders.ENDINGS)} images for each class."
+    )
+
+
+def _one_split(key: str, loader: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    """The loader of a set whose one split is published."""
+
+    def checked(*, split: int, **options: Any) -> Dataset:
+        if split != 0 or isinstance(split, bool):
+            raise ValueError(
+                f"The data set `{key}` has one published split, number 0, but `split` is {split!r}."
+            )
+        return loader(**options)
+
+    return checked
+
+
+def _load_imdb(*, standardise: bool, **options: Any) -> Dataset:
+    # Token ids are names of words: there is nothing to standardise.
+    return imdb.load_imdb(**options)
+
+
+def _load_table(path: str, *, target: str | None = None, **options: Any) -> Dataset:
+    return files.load_table(path, target=target, **options)
+
+
+def _known(text: str) -> str | None:
+    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
+    return (forms | {_fold(name): name for name in names()}).get(_fold(text))
 
 
 def _resolve(text: str) -> str:
-    known = names()
-    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
-    forms |= {_fold(name): name for name in known}
-    if (folded := _fold(text)) in forms:
-        return forms[folded]
+    known = list(names())
+    if (key := _known(text)) is not None:
+        return key
     raise ValueError(
         f"There is no data set `{text}`.{checks.nearest(text, [*known, *_ALIASES])} "
-        f"Known are {', '.join(known)}; or pass the path of a .csv file."
+        f"Known are {', '.join(known)}; or pass `tfds:NAME`, `openml:NAME`, or the path of a .csv, "
+        ".parquet or .npz file or of a folder."
     )
 
 

@@ -14,10 +14,11 @@ from bayesnn_ppl.data.target import StandardisedTarget
 
 
 class Split(NamedTuple):
-    """Inputs and targets of the training or the test rows; unpacks to `x, y`.
+    """Inputs and targets of the rows of one part; unpacks to `x, y`.
 
     Attributes:
-        x: float32, shape (n, d), or (n, ..., channels).
+        x: float32, shape (n, d), or (n, ..., channels) such as images (n, height, width,
+            channels); int32 of shape (n, length) for the token ids of a text.
         y: a float32 `StandardisedTarget` of shape (n,) or (n, k) for regression; int32 labels
             0..K-1 of shape (n,) for classification.
     """
@@ -34,7 +35,8 @@ class Dataset:
 
     Attributes:
         name: the name it is loaded by.
-        train, test: the two parts, each a `Split`.
+        train, test: the two parts, each a `Split`. The training part of a set that serves only to
+            test, such as `cifar100_ood`, has no rows.
         task: "regression" or "classification".
         feature_names: one name for each column, or channel, of x.
         target_name: the name of the target.
@@ -43,6 +45,7 @@ class Dataset:
         description: what the data are and where they come from, in one or two sentences.
         sha256: hash of the values, shapes and types of all x and y in the data's units, in their
             original order; it does not depend on the split.
+        validation: a third part, where a published protocol or the source has one; else None.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Dataset:
     standardisation: Standardisation
     description: str
     sha256: str
+    validation: Split | None = None
 
     @property
     def classes(self) -> int | None:
@@ -107,24 +111,66 @@ def assemble(
     else:
         standardisation = Standardisation.identity(x.shape[-1], y.shape[1] if y.ndim > 1 else None)
 
-    def part(rows: np.ndarray) -> Split:
-        inputs = _frozen(standardisation.apply_x(x[rows]).astype(np.float32))
+    def part(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return standardisation.apply_x(x[rows]), y[rows]
+
+    return assemble_parts(
+        name,
+        part(train_rows),
+        part(test_rows),
+        task=task,
+        standardisation=standardisation,
+        feature_names=feature_names,
+        target_name=target_name,
+        class_names=class_names,
+        description=description,
+        sha256=content_hash(x, y),
+    )
+
+
+def assemble_parts(
+    name: str,
+    train: tuple[np.ndarray, np.ndarray],
+    test: tuple[np.ndarray, np.ndarray],
+    *,
+    task: Task,
+    standardisation: Standardisation,
+    feature_names: Sequence[str],
+    target_name: str,
+    class_names: Sequence[str] | None,
+    description: str,
+    sha256: str,
+    validation: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Dataset:
+    """Build a `Dataset` from parts whose split is given.
+
+    Args:
+        train, test, validation: pairs (x, y): x as the network shall see it, already mapped by
+            `standardisation` (kept as it is when float32 or int32, otherwise cast to float32), and
+            y in the data's units.
+    """
+
+    def part(pair: tuple[np.ndarray, np.ndarray]) -> Split:
+        x, y = pair
+        kept = x.dtype in (np.float32, np.int32)
+        inputs = _frozen(x if kept else x.astype(np.float32))
         if task == "classification":
-            return Split(inputs, _frozen(y[rows].astype(np.int32)))
-        targets = _frozen(standardisation.apply_y(y[rows]).astype(np.float32))
+            return Split(inputs, _frozen(y.astype(np.int32)))
+        targets = _frozen(standardisation.apply_y(y).astype(np.float32))
         return Split(inputs, StandardisedTarget(targets, standardisation))
 
     return Dataset(
         name=name,
-        train=part(train_rows),
-        test=part(test_rows),
+        train=part(train),
+        test=part(test),
         task=task,
         feature_names=tuple(feature_names),
         target_name=target_name,
         class_names=None if class_names is None else tuple(class_names),
         standardisation=standardisation,
         description=description,
-        sha256=content_hash(x, y),
+        sha256=sha256,
+        validation=None if validation is None else part(validation),
     )
 
 

@@ -6,17 +6,14 @@ where splits are published, the 0-based rows `train_idx` and `test_idx`, shape (
 
 from __future__ import annotations
 
-import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from bayesnn_ppl.data.dataset import Dataset, assemble
+from bayesnn_ppl.data.dataset import Dataset, assemble, content_hash
 from bayesnn_ppl.data.splits import SPLITS, check_split_number, split_rows
-
-VARIABLE = "BAYESNN_DATA"
+from bayesnn_ppl.data.stored import VARIABLE, locate, read_archive
 
 
 @dataclass(frozen=True)
@@ -128,8 +125,28 @@ SETS = {
 }
 
 
+# SHA-256 of types, shapes and values of X and y in the original order of the rows: what the
+# published splits number.
+_ROWS = {
+    "bostonHousing": "b9746838d8fd163dbaea661392b151f7fa8139919d21febca985a5536143dc22",
+    "concrete": "de83b4338f7a6983d233dcbeaed14f0a918483b0509a51574db3c14d6a7c0a15",
+    "energy": "97a16174c51a2d286707768cfac6021055c955af58b0d39fad52f2fa3f29a6cd",
+    "kin8nm": "7d7b847c709aaea3edd73e1b11231b38a0d77904bfa380feef530b82c5856787",
+    "naval-propulsion-plant": "07a92fe604c0f3d793374c0a3e2c01d313399f9a83643f1edd926b82315fb1e1",
+    "power-plant": "5b286106cfa01e0b96d4781ca0a8dabd02e258a8bcd576a16af6368d9f60767a",
+    "protein-tertiary-structure": (
+        "a53a5698136c4833a04bf05f3841106e66bbb7d7829853ae92de7f0e8e16a2ad"
+    ),
+    "wine-quality-red": "bcd4d6bf9d4b0a01e6bb7600b94d1d294ec69d3a44aba5653b4d9d5bdf48c620",
+    "yacht": "fe696c8791a9a98f7fa4043bef26da553b456a7bb6bd0d68c5620063ca376d01",
+}
+
+
 def load_uci(name: str, *, split: int, standardise: bool) -> Dataset:
     """One of `SETS`, with its stored split, or by the rule of `uci_split_indices` without one.
+
+    The splits of nine sets are published. A split is called standard only where a checksum proves
+    that the rows it numbers are the published ones, in their order.
 
     Raises:
         FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
@@ -144,6 +161,13 @@ def load_uci(name: str, *, split: int, standardise: bool) -> Dataset:
         train_rows, test_rows = arrays["train_idx"][split], arrays["test_idx"][split]
     else:
         train_rows, test_rows = split_rows(len(x), split)
+    if name in _ROWS:
+        _check_standard(name, path, x, y, train_rows, test_rows, split)
+    origin = (
+        f"Standard split {split}, proved by a checksum of the rows."
+        if name in _ROWS
+        else f"Split {split} by the rule of the standard ones; none is published for this set."
+    )
     return assemble(
         name,
         x,
@@ -155,38 +179,48 @@ def load_uci(name: str, *, split: int, standardise: bool) -> Dataset:
         feature_names=table.feature_names,
         target_name=table.target,
         class_names=table.class_names,
-        description=table.description,
+        description=f"{table.description} {origin}",
     )
+
+
+def _check_standard(
+    name: str,
+    path: Path,
+    x: np.ndarray,
+    y: np.ndarray,
+    train_rows: np.ndarray,
+    test_rows: np.ndarray,
+    split: int,
+) -> None:
+    """Refuse rows or a split that are not the published ones."""
+    if content_hash(x, y) != _ROWS[name]:
+        raise ValueError(
+            f"The rows of the file `{path}` are not those of the published data set `{name}`, in "
+            f"value, type or order, so split {split} of them is not the standard one. Lay out the "
+            "published rows in their original order as float64; a table of your own is loaded by "
+            "its path."
+        )
+    published = split_rows(len(x), split)
+    if not all(map(np.array_equal, (train_rows, test_rows), published)):
+        raise ValueError(
+            f"Split {split} in the file `{path}` is not the published split of the data set "
+            f"`{name}`: `train_idx` or `test_idx` differ. Lay out the published indices."
+        )
 
 
 def _path(name: str) -> Path:
-    folder, table = os.environ.get(VARIABLE), SETS[name]
-    place = f"<folder>/uci/{name}.npz" if not folder else str(Path(folder) / "uci" / f"{name}.npz")
-    if folder and Path(place).is_file():
-        return Path(place)
+    table = SETS[name]
     splits = ", `train_idx` and `test_idx` (splits, rows)" if table.class_names is None else ""
-    state = (
-        f"{VARIABLE} is set to `{folder}`, but `{place}` does not exist. Lay the file there"
-        if folder
-        else f"the environment variable {VARIABLE} is not set. Lay the file at `{place}` and set "
-        f"{VARIABLE} to <folder>"
-    )
-    raise FileNotFoundError(
-        f"The data set `{name}` is read from a file, and {state}. It is a NumPy archive with the "
-        f"arrays `X` ({table.rows}, {len(table.feature_names)}), `y` ({table.rows},){splits}. "
-        "Data sets that need no file are listed by `names()`, for example `diabetes`."
+    return locate(
+        f"uci/{name}.npz",
+        name,
+        f"a NumPy archive with the arrays `X` ({table.rows}, {len(table.feature_names)}), "
+        f"`y` ({table.rows},){splits}",
     )
 
 
 def _arrays(path: Path, table: _Table) -> dict[str, np.ndarray]:
-    try:
-        # Opened here: NumPy leaves its own handle open when the content is no archive.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"The file `{path}` is not a readable NumPy archive ({error}). Lay out a fresh copy."
-        ) from error
+    arrays = read_archive(path, ("X", "y", "train_idx", "test_idx"))
     expected = {"X": (table.rows, len(table.feature_names)), "y": (table.rows,)}
     if table.class_names is None:
         tested = table.rows - round(0.9 * table.rows)

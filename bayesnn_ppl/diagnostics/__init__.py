@@ -1,5 +1,6 @@
 """Convergence in function space first, then weight by weight, then the sampler."""
 
+from bayesnn_ppl.diagnostics.blockwise import convergence_by_block
 from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.convergence import (
     Convergence,
@@ -16,6 +17,7 @@ __all__ = [
     "Convergence",
     "Diagnosis",
     "chains_apart",
+    "convergence_by_block",
     "convergence_summary",
     "diagnose",
     "ebfmi",

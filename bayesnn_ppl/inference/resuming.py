@@ -95,15 +95,14 @@ def _go_on(
 def _same_plan(folder: RunFolder, kernel: MCMCKernel, x: Any, y: Any, mesh: Mesh | None) -> Plan:
     """The plan of the run, from its configuration and what the caller brought."""
     run = folder.config
-    if "draws_requested" not in run:
-        raise ValueError(
-            f"The draws at `{folder.path}` were saved from memory, without the sampler's state: "
-            "there is nothing to go on from. Give `sample` the folder as `out`."
-        )
     if folder.commit_record["checkpoint"] is None and (
         folder.commit_record["complete"] or run["start"] == "given"
     ):
-        raise ValueError(f"The run `{folder.path}` has no checkpoint to go on from.")
+        raise ValueError(
+            f"The run `{folder.path}` has no sampler's state to go on from: it was saved from "
+            "memory, repaired, or killed before its first commit. A run that can go on is made by "
+            "`sample(..., out=...)`."
+        )
     parallel = run["chain_method"] == "parallel"
     if mesh is None and parallel:
         shape = run["devices"]["mesh"]

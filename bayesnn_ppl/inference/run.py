@@ -104,7 +104,11 @@ class Run:
             RuntimeError: the callback ended the run, and there is nothing to return.
         """
         with self._timed("warmup"):
-            made = self._advance("warmup", warmup, thinning=1, done=done)
+            try:
+                made = self._advance("warmup", warmup, thinning=1, done=done)
+            finally:  # on disk, even a warm-up that is interrupted is not lost
+                with uninterrupted():
+                    self._sink.checkpoint(self.state, "warmup", self._done, now=True)
         if self.ended_early:
             raise RuntimeError(
                 f"The callback ended the run in its warm-up, after {made} of {warmup} draws: "
@@ -127,6 +131,7 @@ class Run:
     def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> int:
         """Go from `done` to `total` draws, block by block; returns how many are made."""
         self._bar.phase(phase, total, done)
+        self._done = done
         divergences = 0
         while done < total:
             count = min(total - done, self._next_block(thinning))
@@ -143,7 +148,7 @@ class Run:
             with uninterrupted():
                 # Together, or a checkpoint would be of other draws than those kept.
                 self._state = state
-                done += count
+                self._done = done = done + count
                 if phase == "sample":
                     self._sink.append(kept, statistics)
                 self._sink.checkpoint(self.state, phase, done)

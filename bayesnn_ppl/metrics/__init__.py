@@ -1,4 +1,4 @@
-"""Scores, calibration, information and fidelity, as functions of plain arrays."""
+"""Scores, calibration, information, fidelity and detection, as functions of plain arrays."""
 
 from bayesnn_ppl.metrics.calibration import (
     Reliability,
@@ -8,8 +8,10 @@ from bayesnn_ppl.metrics.calibration import (
     reliability,
 )
 from bayesnn_ppl.metrics.evaluation import Evaluation, evaluate
-from bayesnn_ppl.metrics.fidelity import agreement, total_variation
+from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 from bayesnn_ppl.metrics.information import mutual_information, predictive_entropy
+from bayesnn_ppl.metrics.ood import aupr, auroc, evaluate_ood, fpr_at_95_tpr
+from bayesnn_ppl.metrics.reference import Reference, hmc_reference
 from bayesnn_ppl.metrics.scores import (
     accuracy,
     brier,
@@ -23,19 +25,27 @@ from bayesnn_ppl.metrics.scores import (
     pinball,
     rmse,
 )
+from bayesnn_ppl.metrics.severity import by_severity
 
 __all__ = [
     "Evaluation",
+    "Reference",
     "Reliability",
     "accuracy",
     "agreement",
+    "aupr",
+    "auroc",
     "brier",
+    "by_severity",
     "crps_gaussian_mixture",
     "crps_samples",
     "ece_equal_mass",
     "ece_equal_width",
     "evaluate",
+    "evaluate_ood",
     "expected_calibration_error",
+    "fpr_at_95_tpr",
+    "hmc_reference",
     "interval_coverage",
     "interval_width",
     "mutual_information",
@@ -47,4 +57,5 @@ __all__ = [
     "reliability",
     "rmse",
     "total_variation",
+    "wasserstein",
 ]

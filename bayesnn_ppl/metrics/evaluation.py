@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
+from bayesnn_ppl.metrics.reference import check_reference, reference_scores
 from bayesnn_ppl.metrics.scores import (
     accuracy,
     brier,
@@ -33,6 +34,15 @@ _MEANING = {
     "ece_bnn_priors": "calibration error, 30 equal-width bins",
     "entropy": "mean predictive entropy, nats",
     "mutual_information": "mean label-parameter information, nats",
+    "reference_agreement": "share of rows labelled as by the reference",
+    "reference_total_variation": "mean distance of class probabilities, 0 to 1",
+    "reference_mean_difference": "mean |difference| of the predictive means",
+    "reference_wasserstein": "mean distance of the predictive distributions",
+    "auroc": "chance that an outlier scores above an inlier",
+    "aupr": "average precision, positive class out",
+    "fpr_at_95_tpr": "inliers called out where 95 % of outliers are",
+    "mean_in": "mean score of the inliers",
+    "mean_out": "mean score of the outliers",
 }
 
 
@@ -86,6 +96,7 @@ def evaluate(
     x: Any,
     y: Any,
     *,
+    reference: Any = None,
     intervals: Sequence[float] = (0.5, 0.9, 0.95),
     samples: int = 1000,
 ) -> Evaluation:
@@ -97,20 +108,29 @@ def evaluate(
     over elements except `nll_mixture`, which is the joint density of a whole row.
     Classification: `accuracy`, `nll`, `brier`, the three published calibration errors, and the
     mean predictive `entropy` and `mutual_information`.
+    With a reference, for labels `reference_agreement` and `reference_total_variation`; for
+    numbers `reference_mean_difference`, mean |E y - E' y|, and `reference_wasserstein`, both in
+    the data's units.
 
     Args:
         posterior: an object whose `predict(x)` gives a prediction in the data's units.
         x: inputs, leading axis N.
         y: targets in the training units, leading axis N; scores are in the data's units.
+        reference: another posterior, trained on targets in the same units; or averaged class
+            probabilities (N, ..., K); or a `Reference` for some of the rows, such as
+            `hmc_reference(name)`. Rows are matched by their order.
         intervals: probabilities of the central intervals, inside (0, 1). Regression only.
-        samples: predictive samples behind the CRPS (seed 0). Regression only.
+        samples: predictive samples behind the CRPS and the Wasserstein distance (seed 0).
+            Regression only.
 
     Returns:
         An `Evaluation`.
 
     Raises:
         ValueError: `intervals` or `samples` out of range, x and y of different lengths, y of
-            another shape than the predictions, or a prediction of another task.
+            another shape than the predictions, a prediction of another task, or a reference that
+            does not fit the rows, the classes, the task or the units.
+        TypeError: the reference is neither a posterior nor numbers.
     """
     for level in intervals:
         if not 0 < level < 1:
@@ -124,6 +144,8 @@ def evaluate(
         raise ValueError(
             f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."
         )
+    if reference is not None:
+        check_reference(reference, len(y))
     prediction = posterior.predict(x)
     if prediction.task == "classification":
         scores = _classification(prediction, y)
@@ -134,6 +156,8 @@ def evaluate(
             f"The prediction's task is {prediction.task!r}, but `evaluate` scores 'regression' "
             "and 'classification'. Use the functions of `metrics` on the prediction's arrays."
         )
+    if reference is not None:
+        scores |= reference_scores(prediction, reference, x, y, samples)
     return Evaluation(prediction.task, len(y), scores)
 
 

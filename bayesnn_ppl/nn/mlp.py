@@ -1,23 +1,13 @@
 """The multilayer perceptron."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import jax
 from flax import linen
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.nn.activations import activation_function
 
 __all__ = ["MLP"]
-
-_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": jax.nn.relu,
-    "tanh": jax.numpy.tanh,
-    "swish": jax.nn.swish,
-    "gelu": jax.nn.gelu,
-    "sigmoid": jax.nn.sigmoid,
-}
 
 
 class MLP(linen.Module):
@@ -42,14 +32,10 @@ class MLP(linen.Module):
     @linen.compact
     def __call__(self, x: Any) -> Any:
         """Map (N, ...) to (N, outputs), or to (N,) where `outputs` is None."""
-        if self.activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"The activation `{self.activation}` is unknown. "
-                + near_misses(self.activation, _ACTIVATIONS)
-            )
+        activation = activation_function(self.activation)
         # Not reshape(N, -1): an empty batch must keep its number of features.
         x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
         for width in self.hidden:
-            x = _ACTIVATIONS[self.activation](linen.Dense(width)(x))
+            x = activation(linen.Dense(width)(x))
         x = linen.Dense(self.outputs or 1)(x)
         return x[:, 0] if self.outputs is None else x

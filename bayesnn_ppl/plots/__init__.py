@@ -10,6 +10,7 @@ from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictive_band import plot_band
 from bayesnn_ppl.plots.reliability import plot_reliability
 from bayesnn_ppl.plots.rhat_histogram import plot_rhat
+from bayesnn_ppl.plots.severity import plot_severity
 from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "plot_predicted_observed",
     "plot_reliability",
     "plot_rhat",
+    "plot_severity",
     "plot_trace_rank",
 ]

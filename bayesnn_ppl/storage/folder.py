@@ -25,9 +25,10 @@ import xarray as xr
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json
 from bayesnn_ppl.storage.tree import PROVENANCE, dimension_names
 
-__all__ = ["STORE", "RunFolder", "chunk_file", "read", "read_commit", "write"]
+__all__ = ["COMMAND", "STORE", "RunFolder", "chunk_file", "read", "read_commit", "write"]
 
 STORE = "posterior.zarr"
+COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
 _FORMAT = 1
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
@@ -59,7 +60,9 @@ class RunFolder:
         Raises:
             FileExistsError: it holds something.
         """
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (
+            not path.is_dir() or any(file.name != COMMAND for file in path.iterdir())
+        ):
             raise FileExistsError(
                 f"`{path}` exists and is not empty. Choose another folder, or remove it first: "
                 "a run is never written over. To go on with a run, `resume` it."

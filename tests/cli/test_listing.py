@@ -46,6 +46,9 @@ def test_data_of_a_file(here, capsys):
         ("mlp_classification", "--inputs 784 --classes 10", 269_322),
         ("logistic", "--inputs 784 --classes 10", 7_850),
         ("linear", "--data diabetes", 11),
+        ("lenet", "", 91_946),
+        ("resnet20_frn", "", 274_042),
+        ("cnn_lstm", "", 2_700_098),
         ("mlp", "--inputs 3 --classes 2", (3 * 50 + 50) + (50 * 50 + 50) + (50 * 2 + 2)),
     ],
 )
@@ -66,6 +69,19 @@ def test_models_for_labels_leave_out_the_others(capsys):
     entries = {e["name"]: e for e in shown_json(capsys, "models", "--data", "wine")}
     assert entries["logistic"]["parameters"] == 3 * 14
     assert entries["mlp_regression"]["parameters"] is None
+
+
+def test_models_for_images_and_tokens_are_not_for_tables(capsys):
+    entries = {e["name"]: e for e in shown_json(capsys, "models", "--data", "digits")}
+    assert entries["lenet"]["parameters"] is None
+    assert entries["lenet"]["counted_for"] == "for images only"
+    assert entries["transformer"]["counted_for"] == "for tokens only"
+    for line in ("models lenet --data digits", "models lenet --inputs 64"):
+        assert main(line.split()) == 1
+        shown = capsys.readouterr().err
+        assert "`lenet` is for images, but the data are tables" in shown and "`mlp`" in shown
+    assert main("models cnn_lstm --data digits".split()) == 1
+    assert "`cnn_lstm` is for tokens" in capsys.readouterr().err
 
 
 def test_a_program_of_ones_own(here, capsys):

@@ -9,7 +9,7 @@ from bayesnn_ppl import data
 from bayesnn_ppl.data import synthetic, uci
 
 OFFLINE = [name for name, line in data.names().items() if "BAYESNN_DATA" not in line]
-FILED = [name for name, line in data.names().items() if "BAYESNN_DATA" in line]
+FILED = list(uci.SETS)
 needs_files = pytest.mark.skipif(
     not os.environ.get("BAYESNN_DATA"),
     reason="BAYESNN_DATA, the folder of the UCI files, is not set",
@@ -168,10 +168,42 @@ def test_a_file_is_read_with_its_own_splits(tmp_path, monkeypatch):
     monkeypatch.setenv("BAYESNN_DATA", str(tmp_path))
     train, test = data.uci_split_indices(308)
     arrays = write_yacht(tmp_path, train_idx=train[::-1], test_idx=test[::-1])
+    monkeypatch.delitem(uci._ROWS, "yacht")
     dataset = data.load("yacht", split=2, standardise=False)
     check_dataset(dataset)
     np.testing.assert_array_equal(dataset.train.x, arrays["X"][train[17]].astype(np.float32))
     np.testing.assert_array_equal(dataset.test.y, arrays["y"][test[17]].astype(np.float32))
+    assert "none is published" in dataset.description
+
+
+def test_other_rows_than_the_published_ones_have_no_standard_split(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAYESNN_DATA", str(tmp_path))
+    write_yacht(tmp_path)
+    with pytest.raises(ValueError, match="not those of the published .* is not the standard one"):
+        data.load("yacht")
+
+
+@needs_files
+def test_standard_splits_are_proved(tmp_path, monkeypatch):
+    assert "Standard split 3, proved" in data.load("yacht", split=3).description
+    with np.load(f"{os.environ['BAYESNN_DATA']}/uci/yacht.npz") as stored:
+        arrays = dict(stored)
+    monkeypatch.setenv("BAYESNN_DATA", str(tmp_path))
+    (tmp_path / "uci").mkdir()
+    path = tmp_path / "uci" / "yacht.npz"
+    np.savez(path, **arrays)
+    data.load("yacht")
+    order = np.r_[1, 0, np.arange(2, 308)]
+    np.savez(path, **{**arrays, "X": arrays["X"][order], "y": arrays["y"][order]})
+    with pytest.raises(ValueError, match="not the standard one"):
+        data.load("yacht")
+    np.savez(path, **{**arrays, "train_idx": arrays["train_idx"][::-1]})
+    with pytest.raises(ValueError, match="both the training and the test|not the published split"):
+        data.load("yacht")
+    swapped = {key: arrays[key][::-1] for key in ("train_idx", "test_idx")}
+    np.savez(path, **{**arrays, **swapped})
+    with pytest.raises(ValueError, match="`train_idx` or `test_idx` differ"):
+        data.load("yacht")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +218,7 @@ def test_a_file_is_read_with_its_own_splits(tmp_path, monkeypatch):
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch, changes, message):
     monkeypatch.setenv("BAYESNN_DATA", str(tmp_path))
     write_yacht(tmp_path, **changes)
+    monkeypatch.delitem(uci._ROWS, "yacht")
     with pytest.raises(ValueError, match=message):
         data.load("yacht")
 
@@ -219,7 +252,26 @@ def test_unknown_names_get_the_nearest_ones():
         data.load("zzz")
 
 
-def test_csv_options_are_for_csv_files(tmp_path):
+def test_options_are_for_the_data_that_take_them(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="`order` cannot be chosen .*options `split`, `standard"):
+        data.load("yacht", order="tfds")
+    with pytest.raises(ValueError, match="`subset` cannot be chosen for the file .*`task`"):
+        data.load("table.npz", subset=3)
+    for name in ("mnist", "imdb"):
+        with pytest.raises(ValueError, match="one published split, number 0, but `split` is 1"):
+            data.load(name, split=1)
+    with pytest.raises(ValueError, match="write `tfds:NAME`"):
+        data.load("tfds:")
+    monkeypatch.delenv("BAYESNN_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mnist").mkdir()
+    with pytest.raises(FileNotFoundError, match="BAYESNN_DATA is not set"):
+        data.load("mnist")
+    with pytest.raises(ValueError, match="The folder `mnist` holds neither"):
+        data.load("./mnist")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="neither arrays nor images. Lay `x.npy`"):
+        data.load(tmp_path / "empty")
     with pytest.raises(ValueError, match="`target` and `test_fraction` cannot be chosen"):
         data.load("diabetes", target="age", test_fraction=0.2)
     path = tmp_path / "table.csv"
@@ -229,6 +281,6 @@ def test_csv_options_are_for_csv_files(tmp_path):
 
 
 def test_every_name_has_one_line():
-    assert set(uci.SETS) == set(FILED) and len(OFFLINE) == 7
+    assert len(OFFLINE) == 7 and len(data.names()) == 7 + len(FILED) + 5
     for line in data.names().values():
         assert line.endswith(".") and "\n" not in line

@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesnn_ppl.data import names, uci_split_indices
+from bayesnn_ppl.data import uci, uci_split_indices
 
 FOLDER = os.environ.get("BAYESNN_DATA")
-STORED = [name for name, line in names().items() if "BAYESNN_DATA" in line and name != "ionosphere"]
+STORED = [name for name in uci.SETS if name != "ionosphere"]
 
 
 @pytest.mark.skipif(not FOLDER, reason="BAYESNN_DATA, the folder of the UCI files, is not set")

@@ -1,12 +1,17 @@
 """The vectorised convergence measures against ArviZ, variable by variable, and against laws."""
 
+import tracemalloc
+
 import arviz as az
 import numpy as np
 import pytest
+import xarray as xr
+import zarr
 from scipy.signal import lfilter
 
 import bayesnn_ppl.diagnostics.convergence as module
 from bayesnn_ppl.diagnostics import (
+    convergence_by_block,
     convergence_summary,
     ebfmi,
     ess_bulk,
@@ -165,3 +170,107 @@ def test_ebfmi():
     assert np.isnan(ebfmi(np.ones((2, 50)))).all()
     with pytest.raises(ValueError, match="chain, draw"):
         ebfmi(energy[0])
+
+
+class Counting:
+    """An array that is read by slices only, and counts the bytes of its largest slice."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+        self.largest = self.reads = 0
+
+    def __getitem__(self, index):
+        part = self.values[index]
+        self.reads += 1
+        self.largest = max(self.largest, part.nbytes)
+        return part
+
+
+@pytest.mark.parametrize("trailing", [(), (37,), (5, 7), (2, 1, 3, 6), (0, 4), (3, 1)])
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("memory", [1, 30_000, 2**28])
+def test_by_block_equals_the_summary_of_the_whole(trailing, workers, memory):
+    draws = np.random.default_rng(0).normal(size=(4, 100, *trailing)).astype(np.float32)
+    draws[0] += 0.3
+    source = Counting(draws)
+    found, whole = (
+        convergence_by_block(source, memory=memory, workers=workers),
+        convergence_summary(draws),
+    )
+    for field in whole._fields:
+        assert np.shape(getattr(found, field)) == trailing
+        np.testing.assert_array_equal(getattr(found, field), getattr(whole, field))
+    single = 4 * 100 * 4
+    assert source.largest <= max(single, memory // workers)
+    if memory == 2**28 and draws.size:
+        assert source.reads == 1
+    if memory == 30_000 and workers == 1:
+        # 18 variables fit: a (2, 1, 3, 6) array is read by halves and not by 36 columns.
+        assert source.reads == {(37,): 3, (5, 7): 3, (2, 1, 3, 6): 2}.get(trailing, source.reads)
+
+
+def test_by_block_reads_files(tmp_path):
+    draws = np.random.default_rng(1).normal(size=(3, 60, 11, 2))
+    whole = convergence_summary(draws)
+    on_disk = np.lib.format.open_memmap(
+        tmp_path / "draws.npy", mode="w+", dtype=draws.dtype, shape=draws.shape
+    )
+    on_disk[:] = draws
+    store = zarr.create_array(
+        str(tmp_path / "draws.zarr"), shape=draws.shape, dtype=draws.dtype, chunks=(3, 25, 11, 2)
+    )
+    store[:] = draws
+    xr.Dataset({"w": (["chain", "draw", "a", "b"], draws)}).to_zarr(
+        tmp_path / "tree.zarr", consolidated=False
+    )
+    with xr.open_zarr(tmp_path / "tree.zarr", chunks=None, consolidated=False) as opened:
+        for source in (on_disk, store, opened["w"]):
+            for workers in (1, 2):
+                found = convergence_by_block(source, memory=8 * 180 * 5, workers=workers)
+                for ours, expected in zip(found, whole, strict=True):
+                    np.testing.assert_array_equal(ours, expected)
+
+
+def test_by_block_holds_a_bounded_part(monkeypatch):
+    """Peak memory follows `memory`, not the size of the draws; without blocks it does not."""
+
+    class Generated:
+        shape, dtype = (4, 20, 10_000), np.dtype(np.float32)
+
+        def __getitem__(self, index):
+            first, last, _ = index[2].indices(self.shape[2])
+            rng = np.random.default_rng(first)
+            return rng.normal(size=(4, 20, last - first)).astype(np.float32)
+
+    source = Generated()
+    monkeypatch.setattr(module, "_BLOCK", 2**12)
+    whole = 4 * 20 * 10_000 * 4
+
+    def peak(memory):
+        tracemalloc.start()
+        try:
+            found = convergence_by_block(source, memory=memory)
+            return tracemalloc.get_traced_memory()[1], found
+        finally:
+            tracemalloc.stop()
+
+    small, found = peak(2**16)
+    # Three times a block, since the noise is made in float64; the work on it; the six results.
+    assert small < 3 * 2**16 + 24 * 2**15 + 6 * 8 * 10_000 < whole / 2
+    assert peak(whole)[0] > whole
+    assert np.isfinite(found.rhat).all() and np.median(found.rhat) < 1.05
+
+
+def test_by_block_refuses_before_reading():
+    source = Counting(np.zeros((2, 10, 3)))
+    for option in ("memory", "workers"):
+        with pytest.raises(ValueError, match=f"`{option}` is 0"):
+            convergence_by_block(source, **{option: 0})
+    with pytest.raises(TypeError, match="is a list, but must have `shape`"):
+        convergence_by_block([[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"shape \(10,\).*\(chain, draw\)"):
+        convergence_by_block(np.zeros(10))
+    assert source.reads == 0
+    with pytest.raises(TypeError, match="complex128"):
+        convergence_by_block(np.zeros((2, 10, 3), dtype=complex), workers=2)
+    assert all(np.isnan(field).all() for field in convergence_by_block(np.zeros((2, 3, 5))))

@@ -1,0 +1,118 @@
+"""`bayesnn resume`, `extend`, `check` and `runs`: what to do with runs on disk."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.cli.devices import prepare_devices
+from bayesnn_ppl.cli.output import note, print_json, table
+from bayesnn_ppl.cli.runs import open_run
+from bayesnn_ppl.cli.sampling import make_kernel, report
+from bayesnn_ppl.cli.stopping import stop_on_sigterm
+from bayesnn_ppl.cli.user_model import failures_named
+
+__all__ = ["run_check", "run_extend", "run_resume", "run_runs"]
+
+
+def run_resume(arguments: argparse.Namespace) -> int:
+    """Go on with a run that was ended early."""
+    return _go_on(arguments, bnn.resume)
+
+
+def run_extend(arguments: argparse.Namespace) -> int:
+    """Make more draws of a run."""
+    return _go_on(arguments, bnn.extend, draws=arguments.draws)
+
+
+def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
+    folder = Path(arguments.run_folder)
+    run = open_run(folder)
+    if not run.kernel:
+        raise ValueError(
+            f"The run `{folder}` was made by `{run.made_by}` and cannot go on. "
+            "Only runs of `bayesnn sample` can."
+        )
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    prepare_devices(config["chains"], config["devices"]["mesh"]["chain"])
+    program, path = run.load_model(arguments.model)
+    dataset = run.load_data()
+    kernel = make_kernel(program, run.kernel)
+    with failures_named(path), stop_on_sigterm() as stop:
+        try:
+            posterior = function(
+                folder,
+                kernel,
+                *dataset.train,
+                progress=not arguments.quiet,
+                callback=stop.asked,
+                **more,
+            )
+        except RuntimeError:
+            if not stop.came:
+                raise
+            return stop.told(folder)
+    if stop.came:
+        return stop.told(folder)
+    if not arguments.json:
+        print(f"{posterior.provenance['draws']} draws per chain in {folder}\n", flush=True)
+    report(posterior, dataset, run, folder, arguments)
+    return 0
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Say whether a run is whole; with --repair keep what is."""
+    folder = Path(arguments.run_folder)
+    problems = storage.check(folder)
+    kept = storage.repair(folder) if problems and arguments.repair else None
+    if arguments.json:
+        print_json({"whole": not problems, "problems": problems, "repaired_to_draws": kept})
+    elif not problems:
+        print(f"{folder} is whole.")
+    else:
+        print("\n".join(problems))
+        if kept is not None:
+            print(f"Repaired: {kept} draws per chain are kept.")
+        else:
+            note("`bayesnn check --repair` keeps the draws before the damage.")
+    return 1 if problems and kept is None else 0
+
+
+def run_runs(arguments: argparse.Namespace) -> int:
+    """List the runs of a folder."""
+    root = Path(arguments.folder)
+    if not root.is_dir():
+        raise FileNotFoundError(f"There is no folder `{root}`.")
+    found = [_describe(path.parent) for path in sorted(root.glob("*/commit.json"))]
+    if arguments.json:
+        print_json(found)
+    elif not found:
+        print(f"There is no run in {root}.")
+    else:
+        rows = [
+            (r["run"], r["kernel"], f"{r['chains']} x {r['draws']}", r["state"], r["verdict"])
+            for r in found
+        ]
+        print(table(("RUN", "KERNEL", "DRAWS", "STATE", "VERDICT"), rows))
+    return 0
+
+
+def _describe(folder: Path) -> dict[str, Any]:
+    record = json.loads((folder / "commit.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    verdict = folder / "diagnosis.json"
+    return {
+        "run": str(folder),
+        "kernel": config.get("kernel", ""),
+        "chains": config.get("chains"),
+        "draws": record["draws"],
+        "draws_requested": config.get("draws_requested", record["draws"]),
+        "state": "complete" if record["complete"] else f"in its {record['phase']} phase",
+        "verdict": (
+            json.loads(verdict.read_text(encoding="utf-8"))["status"]
+            if verdict.exists()
+            else "not diagnosed"
+        ),
+    }

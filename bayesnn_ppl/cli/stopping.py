@@ -1,0 +1,52 @@
+"""SIGTERM, as a batch system sends it: save, stop, and say how to go on."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bayesnn_ppl.cli.output import note, program_name
+
+__all__ = ["STOPPED", "Stop", "stop_on_sigterm"]
+
+STOPPED = 75  # EX_TEMPFAIL of sysexits: try again later
+
+
+class Stop:
+    """Whether SIGTERM has come.
+
+    Attributes:
+        came: it has.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def asked(self, _: Any) -> bool:
+        """A callback of `sample`: ends the run at the end of the block."""
+        return self.came
+
+    def told(self, folder: Path) -> int:
+        """Say how to go on; returns the exit status."""
+        note(f"Stopped by SIGTERM; all is saved. Go on with: {program_name()} resume {folder}")
+        return STOPPED
+
+
+@contextmanager
+def stop_on_sigterm() -> Iterator[Stop]:
+    """Within the block SIGTERM sets a flag instead of ending the process."""
+    stop = Stop()
+
+    def handle(*_: Any) -> None:
+        stop.came = True
+
+    try:
+        before = signal.signal(signal.SIGTERM, handle)
+    except ValueError:  # not the main thread, where no signal arrives
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,148 @@
+"""From a pandas table to a `Dataset`: features, target and task, with errors that name cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesnn_ppl.data import checks
+from bayesnn_ppl.data.arrays import user_dataset
+from bayesnn_ppl.data.dataset import Dataset
+from bayesnn_ppl.data.standardisation import Task
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def from_frame(
+    table: pandas.DataFrame,
+    *,
+    name: str,
+    origin: checks.Origin,
+    target: str | None,
+    task: Task | None,
+    test_fraction: float,
+    split: int,
+    standardise: bool,
+    description: str,
+) -> Dataset:
+    """A `Dataset` from a table of numbers and its target column, split by the published rule.
+
+    `origin` describes the table; its target is filled in here.
+    """
+    checks.check_task(task)
+    columns = list(table.columns)
+    target = find_target(target, columns, origin)
+    origin = replace(origin, target=f"The target column `{target}` of {lower(origin.table)}")
+    if len(columns) == 1:
+        raise ValueError(
+            f"{origin.table} has the single column `{columns[0]}`, but a target and at least "
+            "one feature are needed. The columns of a CSV file are told apart by comma, semicolon "
+            "or tab."
+        )
+    checks.check_rows(len(table), origin)
+    features = [column for column in columns if column != target]
+    x = numbers(table, features, origin)
+    y, class_names = labels_or_numbers(table[target], task, origin)
+    return user_dataset(
+        name,
+        x,
+        y,
+        origin=origin,
+        test_fraction=test_fraction,
+        split=split,
+        standardise=standardise,
+        feature_names=features,
+        target_name=target,
+        class_names=class_names,
+        description=description,
+    )
+
+
+def lower(subject: str) -> str:
+    """The subject of a sentence, to stand inside one."""
+    return subject[0].lower() + subject[1:]
+
+
+def find_target(target: str | None, columns: Sequence[str], origin: checks.Origin) -> str:
+    """The target column, or an error that lists the columns."""
+    if target is not None and target in columns:
+        return target
+    choices = f"Its columns are {checks.listing(f'`{name}`' for name in columns)}."
+    if target is None:
+        raise ValueError(
+            f"{origin.table} needs a target: name the column to predict with `target=`. {choices}"
+        )
+    raise ValueError(
+        f"{origin.table} has no column `{target}` to use as the target."
+        f"{checks.nearest(target, columns)} {choices}"
+    )
+
+
+def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin) -> np.ndarray:
+    """The named columns as float64, shape (n, d); blanks become NaN, text is refused."""
+    x = np.empty((len(table), len(names)))
+    text = []
+    for position, name in enumerate(names):
+        values, words = _parse(table[name])
+        x[:, position] = values
+        if words.any():
+            row = int(np.argmax(words))
+            text.append(f"`{name}` ({table[name].iloc[row]!r} at row {row + origin.first_row})")
+    if text:
+        raise ValueError(
+            f"{origin.table} has text in {len(text)} of {len(names)} feature columns: "
+            f"{checks.listing(text)}; "
+            f"{origin.counting}. Encode categories as numbers (for example one 0/1 column each), "
+            "write decimals with a point, or drop these columns."
+        )
+    return x
+
+
+def _parse(column: pandas.Series[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The column as float64 with NaN where there is no number, and where it holds text."""
+    import pandas
+
+    numbers = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers, np.isnan(numbers) & column.notna().to_numpy()
+
+
+def labels_or_numbers(
+    column: pandas.Series[Any], task: Task | None, origin: checks.Origin
+) -> tuple[np.ndarray, list[str] | None]:
+    """Float targets and None, or labels 0..K-1 and the class names."""
+    missing = column.isna().to_numpy()
+    numbers, words = _parse(column)
+    if missing.any() or np.isinf(numbers).any():
+        raise checks.missing_target(missing | np.isinf(numbers), origin)
+    mostly_numbers = words.any() and words.mean() < 0.5
+    if words.any() and (task == "regression" or (task is None and mostly_numbers)):
+        row = int(np.argmax(words))
+        choice = "" if task else ' or pass `task="classification"` if all cells are names'
+        raise ValueError(
+            f"{origin.target} holds the text {column.iloc[row]!r} at {origin.row(row)}, but a "
+            f"regression target must be a number. Correct the cell or remove the row{choice}."
+        )
+    whole = not words.any() and bool(np.all(numbers == np.round(numbers)))
+    if task is None:
+        binary = column.dtype.kind in "biu" and bool(np.isin(numbers, (0, 1)).all())
+        task = "classification" if words.any() or binary else "regression"
+    if task == "regression":
+        return numbers, None
+    if not words.any() and not whole:
+        row = int(np.argmax(numbers != np.round(numbers)))
+        raise ValueError(
+            f"{origin.target} holds the number {numbers[row]:g} at {origin.row(row)}, which is no "
+            'class label. Labels are text or integers; pass `task="regression"` for a quantity.'
+        )
+    # Integers are sorted as numbers, so that class 10 comes after class 9.
+    keys = column.astype(str).str.strip() if words.any() else column
+    values, labels = np.unique(keys.to_numpy(), return_inverse=True)
+    return labels.astype(np.int64), [_class_name(value) for value in values]
+
+
+def _class_name(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float | np.floating) else str(value)
