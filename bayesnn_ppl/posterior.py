@@ -184,10 +184,14 @@ class Posterior:
             functions = self.function_values(self._probes(x, memory), memory=memory)
         kernel = self.provenance.get("kernel_settings", {})
         known = {
-            "max_tree_depth": kernel.get("max_tree_depth"),
+            # NumPyro's HMC has the attribute too, but no trees.
+            "max_tree_depth": kernel.get("max_tree_depth") if self._has_trees() else None,
             "target_acceptance": kernel.get("target_accept_prob"),
         }
         return diagnose_arrays(functions, self.draws, self.statistics, **(known | settings))
+
+    def _has_trees(self) -> bool:
+        return "tree_depth" in self.tree["sample_stats"]
 
     def _probes(self, x: np.ndarray, memory: int) -> np.ndarray:
         shape = self._components(x[:1], memory).distribution.shape()

@@ -28,7 +28,19 @@ HIDDEN = (16,)
 CHAINS, WARMUP, DRAWS = 4, 500, 1000
 MADE_BY = "bayesnn demo"
 # All that a demo writes, or tells the user to write, into its folder.
-CONTENT = {"posterior.zarr", "config.json", "run.json", "scores.json", "figures", "predictions.csv"}
+CONTENT = {
+    "posterior.zarr",
+    "journal",
+    "checkpoint",
+    "commit.json",
+    "config.json",
+    "lock",
+    "run.json",
+    "scores.json",
+    "diagnosis.json",
+    "figures",
+    "predictions.csv",
+}
 SHOWN_ROWS = 3
 
 

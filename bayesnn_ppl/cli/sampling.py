@@ -85,6 +85,8 @@ def _report(
     posterior: Any, dataset: Any, run: Run, folder: Path, arguments: argparse.Namespace
 ) -> None:
     diagnosis = None if arguments.no_diagnose else posterior.diagnose(dataset.test.x)
+    if diagnosis is not None:  # for `bayesnn runs`, and for readers without the program
+        (folder / "diagnosis.json").write_text(diagnosis.to_json() + "\n", encoding="utf-8")
     scores = bnn.metrics.evaluate(posterior, *dataset.test)
     if arguments.json:
         print_json(

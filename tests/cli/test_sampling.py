@@ -20,7 +20,12 @@ from tests.cli.conftest import TINY
 def test_a_run_holds_what_rebuilds_it(linear_run):
     assert {path.name for path in linear_run.iterdir()} == {
         "posterior.zarr",
+        "journal",
+        "checkpoint",
+        "commit.json",
         "config.json",
+        "diagnosis.json",
+        "lock",
         "run.json",
     }
     run = json.loads((linear_run / "run.json").read_text())
