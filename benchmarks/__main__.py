@@ -3,6 +3,6 @@
 import subprocess
 import sys
 
-for name in ("startup", "overhead", "arrangement"):
+for name in ("startup", "overhead", "arrangement", "convolutions", "memory"):
     print(f"\n{name}\n", flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

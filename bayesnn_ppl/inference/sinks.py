@@ -103,7 +103,9 @@ class FolderSink:
     def checkpoint(
         self, state: Callable[[], Block], phase: str, done: int, *, now: bool = False
     ) -> None:
-        if now or time.monotonic() - self._last > _COMMIT_SECONDS:
+        due = time.monotonic() - self._last > _COMMIT_SECONDS
+        # Also whenever a chunk is whole, so that fast kernels do not fill the memory meanwhile.
+        if now or due or self.folder.holds_a_chunk:
             self.folder.commit(state(), phase=phase, done=done)
             self._last = time.monotonic()
 

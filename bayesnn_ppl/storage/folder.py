@@ -127,6 +127,12 @@ class RunFolder:
         self._tail_draws += count
         self._fresh += count
 
+    @property
+    def holds_a_chunk(self) -> bool:
+        """Whether the draws in memory fill a chunk, which a commit would write out."""
+        storage = self.config.get("storage")
+        return storage is not None and self._tail_draws >= storage["chunk_draws"]
+
     def _create_store(self, draws: Block, statistics: Block) -> None:
         import zarr
         from zarr.codecs import Crc32cCodec, ZstdCodec
@@ -212,7 +218,8 @@ class RunFolder:
                     array = root[f"{group}/{name}"]
                     array.resize((joined.shape[0], begin + count, *joined.shape[2:]))
                     array[:, begin : begin + count] = joined[:, :count]
-                    block[name] = [joined[:, count // chunk * chunk :]]
+                    # Copied: a view would keep the whole block in memory.
+                    block[name] = [joined[:, count // chunk * chunk :].copy()]
                 root[f"{group}/draw"].resize((begin + count,))
                 root[f"{group}/draw"][begin : begin + count] = np.arange(begin, begin + count)
         self._synchronise(begin, count, chunk)

@@ -281,5 +281,5 @@ def test_ctrl_c_before_the_first_draw(here, capsys, monkeypatch):
 
     monkeypatch.setattr("bayesnn_ppl.sample", interrupt)
     assert main(["sample", "linear"]) == 1
-    assert "nothing to save" in capsys.readouterr().err
+    assert "goes on from here" in capsys.readouterr().err
     assert not (here / "runs" / "diabetes-linear").exists()

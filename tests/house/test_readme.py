@@ -17,13 +17,15 @@ def blocks(language):
 
 
 def test_the_python_blocks_run(capsys):
-    first, second = blocks("python")
+    first, second, third = blocks("python")
     # The devices are set once for all tests.
     names = {}
     exec(first.replace('jax.config.update("jax_num_cpu_devices", 2)', ""), names)
     printed = capsys.readouterr().out
     assert "Diagnosis: converged" in printed and "nll_mixture" in printed
     exec(second, names)
+    exec(third, names)
+    assert names["posterior"].draws["noise_scale"].shape == (4, 300)
     posterior = bnn.sample(
         numpyro.infer.NUTS(names["model"], max_tree_depth=3),
         *names["data"].train,

@@ -16,6 +16,7 @@ def every_plot():
         "plot_predicted_observed": plots.plot_predicted_observed(line, line, line - 1, line + 1),
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),
+        "plot_severity": plots.plot_severity(["noise"] * 5, np.arange(1, 6), line),
         "plot_trace_rank": plots.plot_trace_rank({"f": np.arange(20.0).reshape(2, 10)}),
     }
 
