@@ -1,7 +1,8 @@
 """Draws as an ArviZ DataTree, in memory and in a run folder on disk."""
 
-from bayesnn_ppl.storage.folder import RunFolder, read, write
+from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
+from bayesnn_ppl.storage.reading import read
 from bayesnn_ppl.storage.tree import build_tree, read_attributes, variable_names
 
 __all__ = [

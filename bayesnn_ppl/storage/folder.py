@@ -23,16 +23,14 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json
+from bayesnn_ppl.storage.reading import FORMAT, GROUPS, STORE, chunk_file, read, read_commit
 from bayesnn_ppl.storage.tree import PROVENANCE, dimension_names
 
-__all__ = ["COMMAND", "STORE", "RunFolder", "chunk_file", "read", "read_commit", "write"]
+__all__ = ["COMMAND", "RunFolder", "write"]
 
-STORE = "posterior.zarr"
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
-_FORMAT = 1
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
-_GROUPS = ("posterior", "sample_stats")
 
 type Block = Mapping[str, np.ndarray]
 
@@ -50,7 +48,7 @@ class RunFolder:
         self.path, self.config, self.commit_record = path, config, record
         self._lock = _lock(path)
         # Draws since the last whole chunk, by group; `_fresh` of them are not in the journal.
-        self._tail: dict[str, dict[str, list[np.ndarray]]] = {g: {} for g in _GROUPS}
+        self._tail: dict[str, dict[str, list[np.ndarray]]] = {g: {} for g in GROUPS}
         self._tail_draws = self._fresh = 0
 
     @classmethod
@@ -70,7 +68,7 @@ class RunFolder:
         for part in (path, path / "journal", path / "checkpoint"):
             part.mkdir(parents=True, exist_ok=True)
         record = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "phase": "warmup",
             "done": 0,
             "draws": 0,
@@ -108,7 +106,7 @@ class RunFolder:
         chunk = self.config["storage"]["chunk_draws"]
         whole = self.commit_record["in_store"] // chunk * chunk
         tail = read(self.path, first=whole)
-        for group in _GROUPS:
+        for group in GROUPS:
             self._tail[group] = {str(name): [a.values] for name, a in tail[group].data_vars.items()}
         self._tail_draws = self.commit_record["draws"] - whole
 
@@ -120,7 +118,7 @@ class RunFolder:
         if "storage" not in self.config:
             self._create_store(draws, statistics)
         count = 0
-        for group, block in zip(_GROUPS, (draws, statistics), strict=True):
+        for group, block in zip(GROUPS, (draws, statistics), strict=True):
             for name, array in block.items():
                 self._tail[group].setdefault(name, []).append(array)
                 count = array.shape[1]
@@ -142,7 +140,7 @@ class RunFolder:
         chunk = int(np.clip(_CHUNK_BYTES // max(per_draw, 1), 1, _MOST_CHUNK_DRAWS))
         root = zarr.open_group(self.path / STORE, mode="w", zarr_format=3)
         root.attrs[PROVENANCE] = json.dumps(self.config)
-        for group_name, block in zip(_GROUPS, (draws, statistics), strict=True):
+        for group_name, block in zip(GROUPS, (draws, statistics), strict=True):
             group = root.create_group(group_name)
             for name, array in block.items():
                 group.create_array(
@@ -292,90 +290,6 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def read_commit(path: Path) -> dict[str, Any]:
-    """The commit record of a run.
-
-    Raises:
-        FileNotFoundError: there is no run at `path`.
-        ValueError: it is of another format, or damaged.
-    """
-    file = path / "commit.json"
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"There is no posterior at `{path}`: `{file}` does not exist. Give the folder that "
-            "`sample(out=...)`, `Posterior.save` or `bayesnn sample --out` made."
-        )
-    try:
-        record = json.loads(file.read_text())
-    except ValueError as error:
-        raise ValueError(f"`{file}` is damaged: {error}.") from None
-    if record["format"] != _FORMAT:
-        raise ValueError(
-            f"The run `{path}` has format {record['format']}, and this version reads {_FORMAT}."
-        )
-    return record
-
-
-def chunk_file(path: Path, group: str, name: str, index: int, ndim: int) -> Path:
-    """Where the store keeps a chunk: it is cut along the draws only."""
-    return path.joinpath(STORE, group, name, "c", "0", str(index), *["0"] * (ndim - 2))
-
-
-def read(path: Path, *, first: int = 0) -> xr.DataTree:
-    """The committed draws of a run, finished or not; values are read when they are used.
-
-    Args:
-        path: the run folder.
-        first: leave out the draws before this one.
-
-    Raises:
-        FileNotFoundError: there is no run.
-        ValueError: no draw is committed yet, or a committed file is missing or damaged.
-    """
-    from bayesnn_ppl.storage.inspection import missing_chunks
-
-    record = read_commit(path)
-    config = json.loads((path / "config.json").read_text())
-    if not record["draws"]:
-        raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
-    missing = missing_chunks(path, record)
-    if missing:
-        raise ValueError(
-            f"The run `{path}` is damaged: {missing[0]} "
-            "`bayesnn check --repair` keeps the draws before it."
-        )
-    in_store = record["in_store"]
-    parts: dict[str, list[xr.Dataset]] = {group: [] for group in _GROUPS}
-    if in_store > first:
-        tree = xr.open_datatree(path / STORE, engine="zarr", consolidated=False)
-        for group in _GROUPS:
-            parts[group].append(tree[group].to_dataset().isel(draw=slice(first, in_store)))
-    begin = in_store
-    for name, end, checksum in record["journal"]:
-        arrays = read_arrays(path / name, checksum)
-        for group in _GROUPS:
-            variables = {
-                key.removeprefix(f"{group}/"): (
-                    dimension_names(key.removeprefix(f"{group}/"), a.ndim),
-                    a,
-                )
-                for key, a in arrays.items()
-                if key.startswith(f"{group}/")
-            }
-            chains = next(iter(arrays.values())).shape[0]
-            coordinates = {"chain": np.arange(chains), "draw": np.arange(begin, end)}
-            parts[group].append(xr.Dataset(variables, coordinates))
-        begin = end
-    tree = xr.DataTree.from_dict(
-        {
-            group: found[0] if len(found) == 1 else xr.concat(found, "draw", join="exact")
-            for group, found in parts.items()
-        }
-    )
-    tree.attrs[PROVENANCE] = json.dumps(config | {"draws": record["draws"]})
-    return tree
-
-
 def write(tree: xr.DataTree, path: Path) -> Path:
     """Write a posterior that is in memory as a finished run.
 
@@ -385,7 +299,7 @@ def write(tree: xr.DataTree, path: Path) -> Path:
     folder = RunFolder.create(path, json.loads(tree.attrs.get(PROVENANCE, "{}")))
     try:
         blocks = [
-            {str(name): a.values for name, a in tree[group].data_vars.items()} for group in _GROUPS
+            {str(name): a.values for name, a in tree[group].data_vars.items()} for group in GROUPS
         ]
         folder.append(*blocks)
         done = folder._fresh

@@ -5,40 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.storage.files import read_arrays, write_json
-from bayesnn_ppl.storage.folder import STORE, RunFolder, chunk_file, read_commit
+from bayesnn_ppl.storage.folder import RunFolder
+from bayesnn_ppl.storage.reading import STORE, chunk_file, committed_chunks, read_commit
 
-__all__ = ["check", "missing_chunks", "repair"]
-
-
-def _arrays(path: Path) -> list[tuple[str, str, int]]:
-    """(group, name, number of axes) of every stored variable."""
-    import zarr
-
-    root: Any = zarr.open_group(path / STORE, mode="r")
-    return [
-        (group, name, array.ndim)
-        for group in ("posterior", "sample_stats")
-        for name, array in root[group].arrays()
-        if name not in ("chain", "draw")
-    ]
-
-
-def _chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str, int, int]]:
-    """(group, name, number of axes, index) of every chunk that the commit counts on."""
-    if not record["in_store"]:
-        return []
-    chunk = json.loads((path / "config.json").read_text())["storage"]["chunk_draws"]
-    indices = range(-(-record["in_store"] // chunk))
-    return [(*array, index) for index in indices for array in _arrays(path)]
-
-
-def missing_chunks(path: Path, record: dict[str, Any]) -> list[str]:
-    """A sentence for every committed chunk that is not there; zarr would read it as NaN or 0."""
-    return [
-        f"the chunk {index} of `{group}/{name}` is missing."
-        for group, name, ndim, index in _chunks(path, record)
-        if not chunk_file(path, group, name, index, ndim).is_file()
-    ]
+__all__ = ["check", "repair"]
 
 
 def _problems(path: Path) -> tuple[list[str], int]:
@@ -50,7 +20,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
 
         chunk = json.loads((path / "config.json").read_text())["storage"]["chunk_draws"]
         root: Any = zarr.open_group(path / STORE, mode="r")
-        for group, name, ndim, index in _chunks(path, record):
+        for group, name, ndim, index in committed_chunks(path, record):
             place = f"chunk {index} of `{group}/{name}`"
             if not chunk_file(path, group, name, index, ndim).is_file():
                 problems.append(f"The {place} is missing.")

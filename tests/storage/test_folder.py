@@ -12,7 +12,8 @@ import xarray as xr
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.storage import files, folder
-from bayesnn_ppl.storage.folder import STORE, RunFolder
+from bayesnn_ppl.storage.folder import RunFolder
+from bayesnn_ppl.storage.reading import STORE
 
 RNG = np.random.default_rng(0)
 TOTAL, CHAINS = 60, 2
