@@ -41,7 +41,7 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
     dataset = run.load_data()
     kernel = make_kernel(program, run.kernel)
     with failures_named(path), stop_on_sigterm() as stop:
-        try:
+        with stop.expected():
             posterior = function(
                 folder,
                 kernel,
@@ -50,10 +50,6 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
                 callback=stop.asked,
                 **more,
             )
-        except RuntimeError:
-            if not stop.came:
-                raise
-            return stop.told(folder)
     if stop.came:
         return stop.told(folder)
     if not arguments.json:

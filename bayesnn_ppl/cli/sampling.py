@@ -53,15 +53,16 @@ def run_sample(arguments: argparse.Namespace) -> int:
         note(f"{run.model_label} on {dataset!r}")
     with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
         run.write(folder)
-        posterior = draw(
-            program,
-            dataset,
-            options,
-            mesh=mesh,
-            progress=not arguments.quiet,
-            out=folder,
-            callback=stop.asked,
-        )
+        with stop.expected():
+            posterior = draw(
+                program,
+                dataset,
+                options,
+                mesh=mesh,
+                progress=not arguments.quiet,
+                out=folder,
+                callback=stop.asked,
+            )
     if stop.came:
         return stop.told(folder)
     if not arguments.json:

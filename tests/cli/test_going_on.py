@@ -79,17 +79,18 @@ def test_sigterm_saves_and_says_how_to_go_on(folder):
         [*command, *settings, "--out", str(run)], stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("warmup"):
-            break
-    process.send_signal(signal.SIGTERM)
-    rest = process.stderr.read()
-    assert process.wait() == 75
-    process.stderr.close()
+    with process:  # closes the pipe and waits, also when something below fails
+        for line in process.stderr:
+            if line.startswith("warmup"):
+                break
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+    assert process.returncode == 75, rest
     assert "Stopped by SIGTERM; all is saved" in rest and f"resume {run}" in rest
-    made = json.loads((run / "commit.json").read_text())["draws"]
-    assert 0 < made < 60_000
-    assert bnn.load(run).provenance["draws"] == made
+    record = json.loads((run / "commit.json").read_text())
+    assert record["draws"] < 60_000 and record["checkpoint"] is not None
+    if record["draws"]:
+        assert bnn.load(run).provenance["draws"] == record["draws"]
     environment = os.environ | {"PYTHONWARNINGS": "error"}
     done = subprocess.run(
         [*script, "resume", str(run), "--quiet", "--no-diagnose"],
