@@ -120,6 +120,8 @@ def test_a_killed_run_ends_with_the_same_bits(regression, in_memory, tmp_path):
         committed = json.loads((path / "commit.json").read_text())
         assert committed["draws"] >= reported, f"attempt {attempt} lost draws"
         reported = committed["draws"]
+        if committed["complete"]:
+            break  # it was faster than the kill
         if reported:
             assert storage.check(path) == []
             assert bnn.load(path).draws["noise_scale"].shape == (2, reported)
