@@ -66,7 +66,7 @@ class Posterior:
     def __repr__(self) -> str:
         run = self.provenance
         return (
-            f"<Posterior of {len(self.draws)} variables, {run.get('chains')} chains × "
+            f"<Posterior of {len(run['site_names'])} variables, {run.get('chains')} chains × "
             f"{run.get('draws')} draws by {run.get('kernel')}; "
             "see .diagnose(x), .predict(x), .draws, .tree>"
         )

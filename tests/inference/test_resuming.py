@@ -185,3 +185,9 @@ def test_a_used_folder_is_refused_before_anything_is_compiled(regression, tmp_pa
     with pytest.raises(FileExistsError, match="never written over"):
         bnn.sample(kernel(), *regression, progress=False, out=tmp_path, warmup=61, draws=5)
     assert compilations() == before
+
+
+def test_looking_at_a_run_does_not_read_its_draws(regression, tmp_path):
+    run = bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **SETTINGS)
+    (tmp_path / "run" / "posterior.zarr" / "posterior").rename(tmp_path / "away")
+    assert "3 variables, 2 chains × 600 draws by NUTS" in repr(run)
