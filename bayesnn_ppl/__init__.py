@@ -23,12 +23,19 @@ if TYPE_CHECKING:
         plots,
         priors,
     )
-    from bayesnn_ppl.inference import approximations, kernels
+    from bayesnn_ppl.inference import (
+        approximations,
+        gradients,
+        kernels,
+        preconditioners,
+        schedules,
+    )
     from bayesnn_ppl.inference.keep import Keep
     from bayesnn_ppl.inference.microcanonical_ensembles import mile
     from bayesnn_ppl.inference.resuming import extend, resume
     from bayesnn_ppl.inference.run import Progress
     from bayesnn_ppl.inference.runner import sample
+    from bayesnn_ppl.inference.step_size_finder import find_step_size
     from bayesnn_ppl.inference.tensorboard import TensorBoard
     from bayesnn_ppl.mesh import device_mesh
     from bayesnn_ppl.model import bayesian_network, minibatch
@@ -50,6 +57,7 @@ _FUNCTIONS = {
     "Progress": "inference.run",
     "TensorBoard": "inference.tensorboard",
     "extend": "inference.resuming",
+    "find_step_size": "inference.step_size_finder",
     "mile": "inference.microcanonical_ensembles",
     "resume": "inference.resuming",
     "sample": "inference.runner",
@@ -58,13 +66,16 @@ _MODULES = {
     "approximations": "inference.approximations",
     "data": "data",
     "diagnostics": "diagnostics",
+    "gradients": "inference.gradients",
     "kernels": "inference.kernels",
     "likelihoods": "likelihoods",
     "metrics": "metrics",
     "models": "models",
     "nn": "nn",
     "plots": "plots",
+    "preconditioners": "inference.preconditioners",
     "priors": "priors",
+    "schedules": "inference.schedules",
 }
 
 __all__ = [
@@ -80,6 +91,8 @@ __all__ = [
     "device_mesh",
     "diagnostics",
     "extend",
+    "find_step_size",
+    "gradients",
     "kernels",
     "likelihoods",
     "load",
@@ -89,10 +102,12 @@ __all__ = [
     "models",
     "nn",
     "plots",
+    "preconditioners",
     "priors",
     "random_network",
     "resume",
     "sample",
+    "schedules",
     "tempered",
 ]
 

@@ -1,10 +1,11 @@
 """Inputs and targets as the compiled functions take them; shared by sampling and predicting."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_array"]
+__all__ = ["check_array", "data_hash"]
 
 _INT32 = np.iinfo(np.int32)
 
@@ -70,3 +71,12 @@ def _refuse(array: np.ndarray, bad: np.ndarray, name: str, what: str, advice: st
             f"`{name}` has {len(places)} values that {what}; the first is {name}[{place}] = "
             f"{array[tuple(places[0])]}. {advice}"
         )
+
+
+def data_hash(x: np.ndarray, y: np.ndarray) -> str:
+    """SHA-256 of shapes, types and values of the data as `check_array` gives them, in hex."""
+    digest = hashlib.sha256()
+    for array in (x, y):
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -16,7 +16,7 @@ from bayesnn_ppl.prediction import Prediction, brief_sd, function_values
 from bayesnn_ppl.recorded import RecordedPrediction
 
 if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics import Diagnosis
+    from bayesnn_ppl.diagnostics import Diagnosis, Thermometry
 
 __all__ = ["Posterior", "Prediction", "load"]
 
@@ -296,9 +296,11 @@ class Posterior:
                 of the run; a run without one is judged by weights and sampler alone, and there
                 is no verdict.
             memory: bytes that intermediate arrays may take, about.
-            **settings: thresholds, see `diagnostics.diagnose`.
+            **settings: thresholds, see `diagnostics.diagnose`; and `temperatures`, what
+                `temperatures(x, y)` returned, in place of the kinetic ones that the run recorded.
         """
         from bayesnn_ppl.diagnostics import diagnose as diagnose_arrays
+        from bayesnn_ppl.diagnostics.posterior_temperature import recorded_temperatures
 
         functions = {}
         if x is not None:
@@ -319,7 +321,26 @@ class Posterior:
             "target_acceptance": kernel.get("target_accept_prob"),
         }
         known["starts"] = self._starting_functions(x, functions, memory)
+        if "temperatures" not in settings:
+            known["temperatures"] = recorded_temperatures(self)
         return diagnose_arrays(functions, draws, self.statistics, **(known | settings))
+
+    def temperatures(self, x: Any = None, y: Any = None, **settings: Any) -> "Thermometry":
+        """Is the sampler too hot, too cold or right, in which layers, and what is to change?
+
+        Args:
+            x, y: the data of the run, for the configurational temperature, which any sampler has;
+                without them the kinetic one alone, which stochastic-gradient kernels record.
+            **settings: `gradients`, `rows`, `tolerance`, ...; see
+                `diagnostics.read_temperatures`.
+
+        Raises:
+            ValueError: no temperature was recorded and no data are given, or others than the
+                run's.
+        """
+        from bayesnn_ppl.diagnostics import read_temperatures
+
+        return read_temperatures(self, x, y, **settings)
 
     def _starting_functions(
         self, x: Any, functions: Mapping[str, np.ndarray], memory: int

@@ -14,7 +14,7 @@ from numpyro.primitives import Messenger
 
 from bayesnn_ppl.arguments import positive
 
-__all__ = ["ColdModel", "Model", "cold", "positive_temperature", "tempered"]
+__all__ = ["ColdModel", "Model", "SiteWeights", "cold", "positive_temperature", "tempered"]
 
 type Model = Callable[..., Any]
 
@@ -32,25 +32,43 @@ def positive_temperature(temperature: float, where: str) -> float:
 _JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
-class _Tempering(Messenger):
-    """Scales log densities by 1/T, but never the Jacobian of a constrained site.
+class _JacobianAware(Messenger):
+    """Knows the Jacobians of constrained sites from the program's own factors.
 
-    NumPyro adds that Jacobian as a factor `_<site>_log_det` from inside the program, so that a
-    plain `handlers.scale` would temper it too, and the result would not be the density of
+    NumPyro adds a Jacobian as a factor `_<site>_log_det` from inside the program, so that a plain
+    `handlers.scale` would temper it too, and the result would not be the density of
     [p(D|θ) p(θ)]^{1/T} under any parametrisation.
     """
 
-    key: str  # where the temperature is recorded on the site
-    observed_only: bool
-
-    def __init__(self, fn: Model | None, temperature: float) -> None:
-        self.temperature = temperature
+    def __init__(self, fn: Model | None) -> None:
         self._latents: set[str] = set()
         super().__init__(fn)
 
     def __enter__(self) -> Any:
         self._latents.clear()
         return super().__enter__()
+
+    def _is_jacobian(self, msg: dict[str, Any]) -> bool:
+        """Scopes inside this handler put their prefix before the factor's name, and scopes
+        outside it put theirs before the latent's name within.
+        """
+        if not msg["is_observed"] or not isinstance(msg["fn"], Unit):
+            return False
+        found = _JACOBIAN.search(msg["name"])
+        return found is not None and any(
+            found[1] == latent or found[1].endswith(f"/{latent}") for latent in self._latents
+        )
+
+
+class _Tempering(_JacobianAware):
+    """Scales log densities by 1/T, but never the Jacobian of a constrained site."""
+
+    key: str  # where the temperature is recorded on the site
+    observed_only: bool
+
+    def __init__(self, fn: Model | None, temperature: float) -> None:
+        self.temperature = temperature
+        super().__init__(fn)
 
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or self.temperature == 1.0:
@@ -59,7 +77,7 @@ class _Tempering(Messenger):
             self._latents.add(msg["name"])
             if self.observed_only:
                 return
-        elif isinstance(msg["fn"], Unit) and self._is_jacobian(msg["name"]):
+        elif self._is_jacobian(msg):
             return
         for other, words in _OTHER_TEMPERATURES.items():
             if other in msg["infer"] and msg["is_observed"]:
@@ -71,15 +89,6 @@ class _Tempering(Messenger):
         msg["infer"][self.key] = self.temperature
         scale = 1.0 / self.temperature
         msg["scale"] = scale if msg["scale"] is None else scale * msg["scale"]
-
-    def _is_jacobian(self, name: str) -> bool:
-        """Scopes inside this handler put their prefix before the factor's name, and scopes
-        outside it put theirs before the latent's name within.
-        """
-        found = _JACOBIAN.search(name)
-        return found is not None and any(
-            found[1] == latent or found[1].endswith(f"/{latent}") for latent in self._latents
-        )
 
 
 _OTHER_TEMPERATURES = {
@@ -123,6 +132,49 @@ class tempered(_Tempering):  # noqa: N801 - a context manager, named as numpyro'
 class _Cold(_Tempering):
     key = "posterior_temperature"
     observed_only = False
+
+
+class SiteWeights(_JacobianAware):
+    """The program with weights on its log densities, for a sampler that sees a few rows at a time.
+
+    Args:
+        model: the program, given the rows of a minibatch as its data.
+        data: weight of the sites inside the plate "data", such as N/B.
+        share: weight of all others, 1 unless several minibatches are added up.
+        temperature: T of a target exp(-U/T), by which Jacobians count in U, beside their share.
+
+    Raises:
+        ValueError: (when the program runs) a site is tempered by `cold`, and T is not 1.
+    """
+
+    def __init__(
+        self, model: Model, *, data: float, share: float = 1.0, temperature: Any = 1.0
+    ) -> None:
+        self.data, self.share, self.temperature = data, share, temperature
+        self._tempered = not (isinstance(temperature, float) and temperature == 1.0)
+        self.rowwise: set[str] = set()  # the sites inside the plate "data", once it has run
+        super().__init__(model)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] != "sample":
+            return
+        if self._tempered and "posterior_temperature" in msg["infer"]:
+            raise ValueError(
+                "The model is `cold` and the kernel has a temperature of its own: two "
+                "whole-posterior temperatures multiply without a trace. Give the kernel the "
+                "temperature, and the model as it was before `cold`."
+            )
+        if not msg["is_observed"]:
+            self._latents.add(msg["name"])
+        weight: Any = self.share
+        if self._is_jacobian(msg):
+            weight = self.share * self.temperature
+        elif any(frame.name == "data" for frame in msg["cond_indep_stack"]):
+            weight = self.data
+            self.rowwise.add(msg["name"])
+        if isinstance(weight, float) and weight == 1.0:
+            return
+        msg["scale"] = weight if msg["scale"] is None else weight * msg["scale"]
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
     import bayesnn_ppl as bnn
     from bayesnn_ppl.inference import plan
 
-    place_chains = plan._place_chains
-    plan._place_chains = lambda *a: (place_chains(*a)[0], arrangement)
+    place_chains = plan.place_chains
+    plan.place_chains = lambda *a: (place_chains(*a)[0], arrangement)
     generator = np.random.default_rng(0)
     x = generator.normal(size=(rows, 8)).astype(np.float32)
     y = np.sin(x[:, 0])

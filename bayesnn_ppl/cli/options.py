@@ -1,6 +1,6 @@
 """The options of sampling, of what is kept, and of the model, with units and defaults."""
 
-from bayesnn_ppl.cli.kernels import KERNELS
+from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.methods import add_method, shown
 from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole, widths
 

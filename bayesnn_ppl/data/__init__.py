@@ -13,6 +13,7 @@ from bayesnn_ppl.data.ood import ood_pair
 from bayesnn_ppl.data.openml import load_openml
 from bayesnn_ppl.data.splits import uci_split_indices
 from bayesnn_ppl.data.standardisation import Standardisation
+from bayesnn_ppl.data.streams import Stream, stream
 from bayesnn_ppl.data.target import StandardisedTarget
 from bayesnn_ppl.data.text import build_vocabulary, encode_texts, read_vocabulary
 from bayesnn_ppl.data.tfds import load_tfds
@@ -22,6 +23,7 @@ __all__ = [
     "Split",
     "Standardisation",
     "StandardisedTarget",
+    "Stream",
     "build_vocabulary",
     "corrupt",
     "corrupt_dataset",
@@ -41,5 +43,6 @@ __all__ = [
     "read_split",
     "read_target",
     "read_vocabulary",
+    "stream",
     "uci_split_indices",
 ]

@@ -12,6 +12,7 @@ from bayesnn_ppl.diagnostics import tables
 from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.dispersion import dispersion_of_starts
 from bayesnn_ppl.diagnostics.summaries import layers, sampler_summary, summarise
+from bayesnn_ppl.diagnostics.thermometry import Thermometry
 from bayesnn_ppl.diagnostics.verdict import Status, Thresholds, judge
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _STATISTICS = (
     "n_steps",
     "step_size",
     "lp",
+    "stopped",
 )
 
 
@@ -41,6 +43,7 @@ class Diagnosis:
         starts: how widely the chains started compared with the posterior: `status`, `median` ratio
             of variances and a `sentence`; empty where the starts are not known.
         thresholds: the numbers the verdict rests on.
+        temperatures: what the thermometers of a stochastic-gradient sampler say, or None.
 
     A summary holds counts (`elements`, `judged`, `constant`, `non_finite`), the shares
     `rhat_below_threshold`, `rhat_below_limit` and `ess_above_limit`, `rhat_max`, `ess_bulk_min`,
@@ -55,6 +58,7 @@ class Diagnosis:
     sampler: Mapping[str, Any]
     starts: Mapping[str, Any]
     thresholds: Mapping[str, float]
+    temperatures: Thermometry | None = None
 
     @property
     def converged(self) -> bool:
@@ -89,6 +93,7 @@ def diagnose(
     *,
     groups: Mapping[str, str] | None = None,
     starts: Mapping[str, ArrayLike] | None = None,
+    temperatures: Thermometry | None = None,
     max_tree_depth: int | tuple[int, int] | None = None,
     target_acceptance: float | None = None,
     rhat_threshold: float = 1.01,
@@ -117,9 +122,11 @@ def diagnose(
             empty. They may be recorded at fewer draws than `draws`.
         draws: variable name -> array (chain, draw, ...).
         stats: any of `diverging`, `energy`, `acceptance_rate`, `tree_depth`, `n_steps`,
-            `step_size`, `lp`, each (chain, draw); other names are left alone.
+            `step_size`, `lp`, `stopped`, each (chain, draw); other names are left alone.
         groups: variable name -> layer, where the name up to its last dot is not the layer.
         starts: function label -> values at each chain's starting point, (chain, ...).
+        temperatures: from `judge_temperatures`; wrong ones lower the status, and by more than
+            a factor of two rule out convergence.
         max_tree_depth: depth at which a NUTS tree is saturated; of a pair (warm-up, sampling)
             the second counts.
         target_acceptance: what the step size was adapted to.
@@ -204,7 +211,7 @@ def diagnose(
         **sampler_summary(statistics, max_tree_depth=depth, target_acceptance=target_acceptance),
     }
     sampler |= _odd_chains(values, weights, sampler, limits)
-    status, sentences = judge(function_summaries, weight_summaries, sampler, limits)
+    status, sentences = judge(function_summaries, weight_summaries, sampler, limits, temperatures)
     return Diagnosis(
         status=status,
         verdict=" ".join(sentences),
@@ -213,6 +220,7 @@ def diagnose(
         sampler=sampler,
         starts=_compared_starts(starts or {}, values),
         thresholds=limits._asdict(),
+        temperatures=temperatures,
     )
 
 

@@ -101,7 +101,15 @@ def sampler_summary(
         "step_size": None,
         "lp_rhat": None,
         "lp_ess_bulk": None,
+        "stopped_chains": {},
     }
+    if "stopped" in stats:
+        stopped = stats["stopped"].astype(bool)
+        # Chain -> the first draw that was not made.
+        summary["stopped_chains"] = {
+            int(chain): int(stopped[chain].argmax())
+            for chain in np.flatnonzero(stopped.any(axis=1))
+        }
     if "diverging" in stats:
         diverging = stats["diverging"].astype(bool)
         summary["divergences"] = int(diverging.sum())

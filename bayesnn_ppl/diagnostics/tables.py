@@ -19,7 +19,7 @@ def text(diagnosis: "Diagnosis") -> str:
     for heading, header, rows in _tables(diagnosis):
         lines += ["", heading, *_aligned(header, rows)]
     lines += ["", "Sampler"]
-    pairs = [*sampler_lines(diagnosis.sampler), *_start_lines(diagnosis)]
+    pairs = [*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         lines += textwrap.wrap(
@@ -36,7 +36,7 @@ def page(diagnosis: "Diagnosis") -> str:
     ]
     for heading, header, rows in _tables(diagnosis):
         parts.append(_html_table(heading, header, rows))
-    pairs = [*sampler_lines(diagnosis.sampler), *_start_lines(diagnosis)]
+    pairs = [*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)]
     parts.append(_html_table("Sampler", None, pairs))
     return "\n".join(parts)
 
@@ -102,11 +102,18 @@ def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("non_finite_chains", "chains with NaN"),
     ):
         lines.append((name, ", ".join(map(str, sampler[key])) or "none"))
+    if sampler["stopped_chains"]:
+        each = ", ".join(f"{c} at draw {d}" for c, d in sampler["stopped_chains"].items())
+        lines.append(("chains stopped", each))
     return lines
 
 
-def _start_lines(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
-    return [("starts", diagnosis.starts["sentence"])] if diagnosis.starts else []
+def _other_lines(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
+    lines = [("starts", diagnosis.starts["sentence"])] if diagnosis.starts else []
+    found = diagnosis.temperatures
+    if found is not None:
+        lines.append(("temperatures", found.brief()))
+    return lines
 
 
 def _title(diagnosis: "Diagnosis") -> str:

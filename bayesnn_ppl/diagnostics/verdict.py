@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from bayesnn_ppl.diagnostics.thermometry import Thermometry
 from bayesnn_ppl.diagnostics.wording import in_chains, listed, percent, round_up
 
 type Status = Literal["converged", "usable with care", "not converged", "not judged"]
@@ -30,6 +31,7 @@ def judge(
     weights: Mapping[str, Summary],
     sampler: Summary,
     limits: Thresholds,
+    temperatures: Thermometry | None = None,
 ) -> tuple[Status, tuple[str, ...]]:
     """The status and the sentences that give its reasons.
 
@@ -44,6 +46,10 @@ def judge(
         for kind, sentence in _function_space(functions, sampler, limits):
             {"failure": failures, "doubt": doubts, "praise": praise}[kind].append(sentence)
     causes = _chains(sampler, limits)
+    if temperatures is not None:
+        {"failure": failures, "doubt": doubts, "remark": causes}[_heat(temperatures)].append(
+            f"Temperatures: {temperatures.verdict}"
+        )
     for kind, sentence in _transitions(sampler, limits):
         (doubts if kind == "doubt" else causes).append(sentence)
     status: Status = "converged"
@@ -55,6 +61,19 @@ def judge(
         status = "usable with care"
     compared = _weights_against_functions(functions, weights, status, limits)
     return status, (*failures, *gaps, *praise, *doubts, *causes, *compared)
+
+
+def _heat(found: Thermometry) -> str:
+    """A wrong temperature is a doubt, and beyond a factor of two the law is another one."""
+    if found.status in ("right", "not known"):
+        return "remark"
+    for array in found.arrays:
+        given = [r.value / found.temperature for r in (array.configurational, array.kinetic) if r]
+        if array.status in ("frozen", "wrong") or (
+            array.status != "right" and not all(0.5 < value < 2 for value in given)
+        ):
+            return "failure"
+    return "doubt"
 
 
 def _broken(
@@ -74,7 +93,15 @@ def _broken(
                 "the model can be computed. Lower the step size, check the data for NaN and "
                 "extreme values, or run in float64."
             )
+    for chain, draw in sampler["stopped_chains"].items():
+        sentences.append(
+            f"Chain {chain} stopped at draw {draw}, which was not finite; its draws from there on "
+            "repeat the last one that was. Lower the step size, or look for it with "
+            "`find_step_size`."
+        )
     for chain in sampler["stuck_chains"]:
+        if chain in sampler["stopped_chains"]:
+            continue
         moved, reasons = sampler["moved_share"][chain], []
         if moved < limits.stuck_share:
             reasons.append(f"{percent(moved)} of its draws differ from the draw before")

@@ -39,13 +39,16 @@ class ModelSummary:
     local: tuple[str, ...]
 
 
-def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
+def inspect_model(
+    model: Model, x: np.ndarray, y: np.ndarray, *, all_rows: bool = True
+) -> ModelSummary:
     """Run the program once on shapes, and hold it against the model contract.
 
     Args:
         model: the NumPyro program.
         x: inputs (N, ...), finite.
         y: targets (N, ...), finite.
+        all_rows: whether these are all the data, so that every label must occur.
 
     Raises:
         ValueError: rows of x and y differ in number, no plate `"data"` of size N, no observed
@@ -56,7 +59,7 @@ def inspect_model(model: Model, x: np.ndarray, y: np.ndarray) -> ModelSummary:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
     trace = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
-    _check_observed(trace, y)
+    _check_observed(trace, y, all_rows)
     parameters = _network_parameters(trace)
     variable_names(n for n, s in trace.items() if _is_stored(s))
     latents = {
@@ -127,7 +130,7 @@ def _check_plate(trace: dict[str, Any], rows: int) -> None:
         raise ValueError(f'The plate "data" has size {size}, but `x` has {rows} rows.')
 
 
-def _check_observed(trace: dict[str, Any], y: np.ndarray) -> None:
+def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> None:
     observed = [n for n, s in trace.items() if s["type"] == "sample" and s["is_observed"]]
     if "y" not in observed:
         raise ValueError(
@@ -155,13 +158,13 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray) -> None:
             "observation, batch_shape (rows,). Make the other axes events: "
             "`distribution.to_event(1)` in place of a plate of their own."
         )
-    _check_labels(fn, y)
+    _check_labels(fn, y, all_rows)
 
 
-def _check_labels(fn: Any, y: np.ndarray) -> None:
+def _check_labels(fn: Any, y: np.ndarray, all_rows: bool) -> None:
     check_support(fn, y, "y")
     base = base_distribution(fn)
-    if isinstance(base, _CATEGORICAL):
+    if all_rows and isinstance(base, _CATEGORICAL):
         classes = int(base.support.upper_bound) + 1
         missing = sorted(set(range(classes)) - set(np.unique(y).astype(int).tolist()))
         if missing:

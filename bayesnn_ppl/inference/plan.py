@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,8 +12,9 @@ import numpy as np
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.program import compile_program
@@ -21,10 +23,18 @@ from bayesnn_ppl.inference.provenance import describe_run
 from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.starts import resolve_start
+from bayesnn_ppl.inference.streamed_run import RowBlocks, StreamedRun
+from bayesnn_ppl.inference.streaming import (
+    StreamPlan,
+    first_rows,
+    plan_stream,
+    spread_rows,
+    stream_of,
+)
 from bayesnn_ppl.inference.traced import Settings
 from bayesnn_ppl.inference.until import Until
 from bayesnn_ppl.inference.watching import Watch
-from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, more_cpu_devices
+from bayesnn_ppl.mesh import more_cpu_devices
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.precision import arithmetic
 
@@ -32,12 +42,14 @@ __all__ = ["Plan", "execute", "make_plan"]
 
 _PREDICTIVE = 2**31  # keys from here on make predictive samples, and never a chain's moves
 _WATCHED_ROWS = 100
-_CHAIN_METHODS = ("parallel", "vectorized", "sequential")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run that has passed every check and not begun."""
+    """A run that has passed every check and not begun.
+
+    Where the data are streamed, `x` and `y` are the rows of one minibatch.
+    """
 
     settings: Settings
     summary: ModelSummary
@@ -53,13 +65,15 @@ class Plan:
     until: Until | None
     trainer: Any = None  # of the starts, such as an `Ensemble`
     started: Any = None  # what it says of them
+    stream: StreamPlan | None = None
 
     def describe(self, **more: Any) -> dict[str, Any]:
         """The provenance of the run, as JSON-ready values, with `more` of what happened."""
         units = self.standardisation
         start = "trained" if self.trainer is not None else "given" if self.values else "drawn"
+        streamed = {} if self.stream is None else self.stream.describe()
         with arithmetic(float64=self.settings.float64):
-            return describe_run(
+            described = describe_run(
                 self.settings,
                 self.summary,
                 self.x,
@@ -85,6 +99,7 @@ class Plan:
                     **more,
                 },
             )
+            return described | streamed
 
 
 def make_plan(
@@ -110,19 +125,26 @@ def make_plan(
     chains = whole_number(chains, "`chains`", at_least=1)
     thinning = whole_number(thinning, "`thinning`", at_least=1)
     seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
-    inputs = check_array(x, "x", float64=float64)
-    targets = check_array(y, "y", float64=float64)
+    stream = stream_of(x, y)
+    if stream is None:
+        inputs = check_array(x, "x", float64=float64)
+        targets = check_array(y, "y", float64=float64)
+    else:
+        inputs, targets = first_rows(stream, kernel, init, float64=float64)
     done_when = Until.parse(until)
     # Set either way: the caller's own setting is no part of what is compiled.
     with arithmetic(float64=float64):
-        summary = inspect_model(kernel.model, inputs, targets)
+        summary = inspect_model(kernel.model, inputs, targets, all_rows=stream is None)
+        summary = _tempered(summary, kernel)
         if summary.discrete:
             targets = targets.astype(np.int32)
         _warn_of_cold_latents(summary)
         trainer = init if callable(getattr(init, "starts", None)) else None
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
-        mesh, arrangement = _place_chains(chain_method, mesh, chains, inputs.shape[0])
-        keep = _watched(keep, inputs) if done_when and done_when.watches_functions else keep
+        mesh, arrangement = place_chains(chain_method, mesh, chains, kernel.model, inputs, targets)
+        if done_when and done_when.watches_functions:
+            seen = inputs if stream is None else spread_rows(stream, float64=float64)
+            keep = _watched(keep, seen)
         keep, probe = check_keep(
             keep, kernel.model, summary, inputs, on_disk=on_disk, float64=float64
         )
@@ -136,6 +158,10 @@ def make_plan(
         float64,
         weights=keep.weights != "none",
     )
+    streamed = None
+    if stream is not None:
+        with arithmetic(float64=float64):
+            streamed = plan_stream(stream, settings, summary, inputs, targets, seed=seed)
     return Plan(
         settings,
         summary,
@@ -145,11 +171,12 @@ def make_plan(
         seed,
         thinning,
         chain_method,
-        getattr(y, "standardisation", None),
+        getattr(y if stream is None else stream, "standardisation", None),
         keep,
         probe,
         done_when,
         trainer,
+        stream=streamed,
     )
 
 
@@ -169,18 +196,23 @@ def execute(
         if isinstance(sink, FolderSink):
             sink.folder.update_config(start=plan.started)
     settings, model = plan.settings, plan.settings.kernel.model
+    transitions = settings.warmup + draws * plan.thinning
     with (
         arithmetic(float64=settings.float64),
         ProgressBar(shown=progress, chains=settings.chains) as bar,
+        RowBlocks.opened(plan.stream, settings, transitions) as blocks,
     ):
         if settings.chains > 1 and plan.chain_method == "parallel" and len(jax.devices()) == 1:
             if jax.devices()[0].platform == "cpu":
                 bar.say("All chains share one CPU device. " + more_cpu_devices(settings.chains))
         keys = _chain_keys(plan.seed, settings.chains)
         probe = None if plan.probe is None else (plan.probe.x, plan.probe.y)
-        program = compile_program(settings, keys, plan.values, plan.x, plan.y, probe)
+        compiled = settings if plan.stream is None else plan.stream.settings(settings)
+        shape = None if plan.stream is None else plan.stream.blocks
+        program = compile_program(compiled, keys, plan.values, plan.x, plan.y, probe, shape)
         watch = Watch(plan.probe, plan.standardisation)
-        run = Run(
+        run_of = Run if blocks is None else partial(StreamedRun, blocks=blocks)
+        run = run_of(
             settings,
             program,
             plan.x,
@@ -212,6 +244,7 @@ def execute(
             "draws": sink.done,
             "interrupted": run.interrupted,
             "ended": run.ended,
+            "stopped_chains": sorted(run.stopped),
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
         }
         if isinstance(sink, FolderSink):
@@ -276,6 +309,26 @@ def _check_kernel(kernel: Any) -> None:
         )
 
 
+def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
+    """The summary at the kernel's own temperature, which is that of the whole posterior."""
+    temperature = getattr(kernel, "posterior_temperature", 1.0)
+    if summary.local and hasattr(kernel, "batch_size"):
+        raise ValueError(
+            f"The latent sites {list(summary.local)} have a value for each row of the data, and a "
+            f"minibatch of {type(kernel).__name__} has no rows to move the others by. Integrate "
+            "them out, or take a kernel of the whole data such as NUTS."
+        )
+    if temperature == 1.0:
+        return summary
+    if summary.posterior_temperature != 1.0:
+        raise ValueError(
+            f"The model is `cold`, T = {summary.posterior_temperature}, and the kernel has the "
+            f"temperature {temperature}: two whole-posterior temperatures multiply without a "
+            "trace. Give the kernel the temperature, and the model as it was before `cold`."
+        )
+    return replace(summary, posterior_temperature=temperature)
+
+
 def _warn_of_cold_latents(summary: ModelSummary) -> None:
     others = sorted(set(summary.latents) - summary.parameters)
     if summary.posterior_temperature != 1.0 and others:
@@ -286,27 +339,6 @@ def _warn_of_cold_latents(summary: ModelSummary) -> None:
             "Fix them, or temper the likelihood alone with `tempered(T)`.",
             stacklevel=3,
         )
-
-
-def _place_chains(chain_method: str, mesh: Mesh | None, chains: int, rows: int) -> tuple[Mesh, str]:
-    if chain_method not in _CHAIN_METHODS:
-        raise ValueError(
-            f"The chain_method `{chain_method}` is unknown. "
-            + near_misses(str(chain_method), _CHAIN_METHODS)
-        )
-    if chain_method != "parallel":
-        if mesh is not None:
-            raise ValueError(
-                f'A mesh is for chain_method="parallel"; "{chain_method}" uses one device.'
-            )
-        return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
-    mesh = default_mesh(chains) if mesh is None else mesh
-    check_mesh(mesh, chains=chains, rows=rows)
-    mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))  # our kinds of axes
-    # Several chains of one CPU device run one after another: batching them is slower there (small
-    # matrices), and in lockstep every chain waits for the longest tree. See docs/architecture.md.
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return mesh, "map" if on_cpu else "vmap"
 
 
 @jax.jit

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.inference.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.traced import (
     Settings,
     chain_functions,
@@ -42,7 +43,8 @@ class Program:
             are those of the posterior's tree, variable -> buffer with leading axes
             (chain, block), of which only the first `draws` entries are written. `probe` is None
             or (x, y) with y perhaps None; `keys`, one a chain, and `first`, the number of the
-            block's first draw, make the predictive samples there.
+            block's first draw, make the predictive samples there. Of streamed data, x and y are a
+            block of rows, and the counts are those of `streamed_advance`.
         block: the most draws that one call of `advance` can make.
         place: puts x and y where the compiled functions expect them.
         state: shapes and shardings of the state, to bring one back from the disk.
@@ -67,8 +69,12 @@ def compile_program(
     x: np.ndarray,
     y: np.ndarray,
     probe: Any = None,
+    blocks: BlockShape | None = None,
 ) -> Program:
-    """The program for these settings and shapes, compiled now or taken from the cache."""
+    """The program for these settings and shapes, compiled now or taken from the cache.
+
+    With `blocks` the data are streamed, and x and y are the rows of one minibatch.
+    """
     shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), x, y, probe))
     key = (
         identity_key(settings.kernel),
@@ -80,6 +86,7 @@ def compile_program(
         settings.weights,
         settings.mesh,
         str(shapes),
+        blocks,
         str(keys.dtype),
         jax.config.jax_default_matmul_precision,
         jax.config.jax_threefry_partitionable,
@@ -87,7 +94,7 @@ def compile_program(
     if key in _programs:
         _programs.move_to_end(key)
         return _programs[key]
-    program = _compile(settings, keys, values, x, y, probe)
+    program = _compile(settings, keys, values, x, y, probe, blocks)
     _programs[key] = replace(program, compile_seconds=0.0)
     if len(_programs) > _KEPT_PROGRAMS:
         _programs.popitem(last=False)
@@ -101,6 +108,7 @@ def _compile(
     x: np.ndarray,
     y: np.ndarray,
     probe: Any,
+    blocks: BlockShape | None,
 ) -> Program:
     began = time.perf_counter()
     mesh = settings.mesh
@@ -114,6 +122,11 @@ def _compile(
         start, advance = ensemble_functions(settings)
     else:
         start, advance = chain_functions(settings)
+    rows: tuple[Any, Any] = (x_placed, y_placed)
+    counts = [np.int32(1)] * 3
+    if blocks is not None:
+        advance = streamed_advance(settings, blocks)
+        rows, counts = blocks.rows(settings, x, y), [np.int32(1)] * 5
     try:
         state_shape, position, *_ = jax.eval_shape(start, keys, values, x_placed, y_placed, probe)
     except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
@@ -152,7 +165,7 @@ def _compile(
     )
     advance_compiled = (
         jax.jit(partial(advance, block=block), out_shardings=(sharding, None))
-        .lower(state, x_placed, y_placed, probe, keys, np.int32(0), np.int32(1), np.int32(1))
+        .lower(state, *rows, probe, keys, *counts)
         .compile()
     )
     return Program(

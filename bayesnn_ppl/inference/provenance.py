@@ -1,6 +1,5 @@
 """What is written down about a run, so that it can be judged and repeated."""
 
-import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ import jax
 import numpy as np
 
 import bayesnn_ppl
+from bayesnn_ppl.arrays import data_hash
 from bayesnn_ppl.identity import describe
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.traced import Settings
@@ -61,7 +61,7 @@ def describe_run(
         "local": list(summary.local),
         "rows": x.shape[0],
         "input_shape": list(x.shape[1:]),
-        "data_sha256": _data_hash(x, y),
+        "data_sha256": data_hash(x, y),
     }
 
 
@@ -73,12 +73,4 @@ def _kernel_settings(kernel: Any) -> dict[str, Any]:
             settings[name.lstrip("_")] = value
         elif isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
             settings[name.lstrip("_")] = list(value)  # as JSON gives it back
-    return settings
-
-
-def _data_hash(x: np.ndarray, y: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for array in (x, y):
-        digest.update(f"{array.shape}{array.dtype}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return settings | getattr(kernel, "recorded_settings", {})

@@ -89,6 +89,7 @@ class Run:
         self._began = time.perf_counter()
         self._called = called
         self._variables: dict[str, str] | None = None
+        self.stopped: list[int] = []  # chains that a draw which was not finite has stopped
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -165,15 +166,7 @@ class Run:
         while done < total:
             count = min(total - done, self._next_block(thinning))
             block_began = time.perf_counter()
-            state, groups = self._program.advance(
-                self._state,
-                *self._data,
-                self._probe,
-                self._predictive_keys,
-                np.int32(done if phase == "sample" else 0),
-                np.int32(count),
-                np.int32(thinning),
-            )
+            state, groups = self._make(phase, done, count, thinning)
             groups = self._named(groups, count)
             now = time.perf_counter()
             self._seconds_per_transition = (now - block_began) / (count * thinning)
@@ -187,6 +180,7 @@ class Run:
             statistics = groups["sample_stats"]
             functions = groups.get("predictions", {})
             divergences += int(np.sum(statistics.get("diverging", 0)))
+            self._notice_stopped(phase, done - count, statistics)
             self._bar.advance(done, statistics, divergences)
             seconds = now - self._began
             if phase == "sample":
@@ -202,6 +196,36 @@ class Run:
             if done < total and self._is_done(phase, done):
                 break
         return done
+
+    def _notice_stopped(
+        self, phase: str, before: int, statistics: Mapping[str, np.ndarray]
+    ) -> None:
+        """Name the chains that have stopped for good in the block after `before` draws."""
+        stopped = statistics.get("stopped")
+        if stopped is None:
+            return
+        for chain in np.flatnonzero(stopped.any(axis=1)).tolist():
+            if chain in self.stopped:
+                continue
+            self.stopped.append(chain)
+            draw = before + int(np.argmax(stopped[chain]))
+            self._bar.say(
+                f"Chain {chain} has stopped in draw {draw} of the {phase} phase: its state was no "
+                "longer finite. It stays at its last good draw. Take a smaller step size, or "
+                "start where the gradients are smaller."
+            )
+
+    def _make(self, phase: str, done: int, count: int, thinning: int) -> tuple[Any, Any]:
+        """The state `count` draws later, and the buffers that hold these draws."""
+        return self._program.advance(
+            self._state,
+            *self._data,
+            self._probe,
+            self._predictive_keys,
+            np.int32(done if phase == "sample" else 0),
+            np.int32(count),
+            np.int32(thinning),
+        )
 
     def _is_done(self, phase: str, done: int) -> bool:
         """Whether `until` ends the run here, and why."""

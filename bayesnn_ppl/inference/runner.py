@@ -48,7 +48,8 @@ def sample(
         kernel: any `numpyro.infer.mcmc.MCMCKernel` built from a model: `NUTS(model)`,
             `HMC(model)`, an ensemble kernel such as `AIES(model)`, or one of ours. It is not
             modified.
-        x: inputs, shape (N, ...), numbers without NaN.
+        x: inputs, shape (N, ...), numbers without NaN. Data larger than the memory are streamed,
+            `sample(kernel, *bnn.data.stream(...), ...)`, by stochastic-gradient kernels.
         y: targets, shape (N, ...), likewise. Targets from `data.load` carry their units, and
             predictions and metrics come out in them.
         warmup: draws per chain that adapt the kernel and are thrown away.

@@ -22,7 +22,15 @@ from numpyro.infer.util import constrain_fn, initialize_model
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import fresh_kernel
 
-__all__ = ["Settings", "chain_functions", "ensemble_functions", "everything_kept"]
+__all__ = [
+    "Settings",
+    "chain_functions",
+    "chain_recorder",
+    "empty_buffers",
+    "ensemble_functions",
+    "everything_kept",
+    "over_chains",
+]
 
 # Statistic -> where kernels keep it in their state; the first path that exists counts.
 _STATISTICS = {
@@ -34,10 +42,14 @@ _STATISTICS = {
         "accept_prob",
         "hmc_state.accept_prob",
         "inner_state.accept_prob",
+        "variables.accept_prob",
     ),
     "step_size": ("step_size", "adapt_state.step_size", "hmc_state.adapt_state.step_size"),
     "energy_error": ("energy_error",),
+    "temperature": ("temperature",),
+    "stopped": ("stopped",),
 }
+_VECTOR_STATISTICS = {"kinetic_temperature": ("kinetic_temperature",)}  # one number for each site
 
 
 @dataclass(frozen=True)
@@ -57,26 +69,6 @@ class Settings:
 def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
 
-    def over_chains(function: Callable[..., Any]) -> Callable[..., Any]:
-        """Batch `function` over its first two arguments, and spread it over the mesh."""
-
-        def batched(first: Any, second: Any, *shared: Any) -> Any:
-            if settings.arrangement == "map":
-                return jax.lax.map(lambda pair: function(*pair, *shared), (first, second))
-            return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
-
-        def spread(first: Any, second: Any, *shared: Any) -> Any:
-            return jax.shard_map(
-                batched,
-                mesh=settings.mesh,
-                in_specs=(P("chain"), P("chain"), *(P() for _ in shared)),
-                out_specs=P("chain"),
-                axis_names={"chain"},
-                check_vma=False,
-            )(first, second, *shared)
-
-        return spread
-
     def start_one(key: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
         key, z, faults = _position(settings, key, values, x, y)
         state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, (x, y), {})
@@ -94,13 +86,7 @@ def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..
         *,
         block: int,
     ) -> Any:
-        kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
-
-        def record(state: Any, index: Any) -> Any:
-            z = getattr(state, kernel.sample_field)
-            sites = _sites(settings, constrain, probe, z, jax.random.fold_in(key, index))
-            return sites | {"sample_stats": _read(state)}
-
+        kernel, record = chain_recorder(settings, state, key, x, y, probe)
         return _loop(kernel, record, state, (x, y), first, draws, thinning, block)
 
     def advance(
@@ -116,9 +102,44 @@ def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..
         block: int,
     ) -> Any:
         one = partial(advance_one, block=block)
-        return over_chains(one)(state, keys, x, y, probe, first, draws, thinning)
+        return over_chains(settings, one)(state, keys, x, y, probe, first, draws, thinning)
 
-    return over_chains(start_one), advance
+    return over_chains(settings, start_one), advance
+
+
+def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Batch `function` over its first two arguments, and spread it over the mesh."""
+
+    def batched(first: Any, second: Any, *shared: Any) -> Any:
+        if settings.arrangement == "map":
+            return jax.lax.map(lambda pair: function(*pair, *shared), (first, second))
+        return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
+
+    def spread(first: Any, second: Any, *shared: Any) -> Any:
+        return jax.shard_map(
+            batched,
+            mesh=settings.mesh,
+            in_specs=(P("chain"), P("chain"), *(P() for _ in shared)),
+            out_specs=P("chain"),
+            axis_names={"chain"},
+            check_vma=False,
+        )(first, second, *shared)
+
+    return spread
+
+
+def chain_recorder(
+    settings: Settings, state: Any, key: Any, x: Any, y: Any, probe: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """A kernel bound in this trace, and `(state, number) -> groups`, what is kept of a draw."""
+    kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
+
+    def record(state: Any, index: Any) -> Any:
+        z = getattr(state, kernel.sample_field)
+        sites = _sites(settings, constrain, probe, z, jax.random.fold_in(key, index))
+        return sites | {"sample_stats": _read(state)}
+
+    return kernel, record
 
 
 def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -199,11 +220,12 @@ def everything_kept(model: Any, z: Any, x: Any, y: Any, probe: Any) -> Any:
 def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     """A starting point in unconstrained space, and what is not finite there."""
     key, draw_key = jax.random.split(key)
+    rows = getattr(settings.kernel, "batch_size", None)  # a minibatch is all such a kernel sees
     info = initialize_model(
         draw_key,
         settings.kernel.model,
         init_strategy=partial(settings.strategy, values=values),
-        model_args=(x, y),
+        model_args=(x, y) if rows is None else (x[:rows], y[:rows]),
     )
     z, potential_energy, gradient = info.param_info
     faults = {
@@ -230,13 +252,17 @@ def _read(state: Any, *, chains: int | None = None) -> dict[str, Any]:
         chains: of an ensemble; a number that all of it shares is given to every chain.
     """
     found = {}
-    for name, paths in _STATISTICS.items():
+    for name, paths in (_STATISTICS | _VECTOR_STATISTICS).items():
         for path in paths:
             try:
                 value = attrgetter(path)(state)
             except AttributeError:
                 continue
-            if value is None or jnp.shape(value) not in ((), () if chains is None else (chains,)):
+            if value is None:
+                continue
+            vector = name in _VECTOR_STATISTICS and chains is None and jnp.ndim(value) == 1
+            scalar = jnp.shape(value) in ((), () if chains is None else (chains,))
+            if not (scalar or vector):
                 continue
             found[name] = value if chains is None else jnp.broadcast_to(value, (chains,))
             break
@@ -268,8 +294,13 @@ def _loop(
         )
         return state, buffers
 
-    empty = jax.tree.map(
+    empty = empty_buffers(record, state, first, block)
+    return jax.lax.fori_loop(0, draws, draw, (state, empty))
+
+
+def empty_buffers(record: Callable[..., Any], state: Any, first: Any, block: int) -> Any:
+    """Room for what is kept of `block` draws."""
+    return jax.tree.map(
         lambda leaf: jnp.zeros((block, *leaf.shape), leaf.dtype),
         jax.eval_shape(record, state, first),
     )
-    return jax.lax.fori_loop(0, draws, draw, (state, empty))

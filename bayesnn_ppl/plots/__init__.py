@@ -11,6 +11,7 @@ from bayesnn_ppl.plots.predictive_band import plot_band
 from bayesnn_ppl.plots.reliability import plot_reliability
 from bayesnn_ppl.plots.rhat_histogram import plot_rhat
 from bayesnn_ppl.plots.severity import plot_severity
+from bayesnn_ppl.plots.temperature import plot_step_sizes, plot_temperatures
 from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 
 __all__ = [
@@ -20,5 +21,7 @@ __all__ = [
     "plot_reliability",
     "plot_rhat",
     "plot_severity",
+    "plot_step_sizes",
+    "plot_temperatures",
     "plot_trace_rank",
 ]

@@ -9,7 +9,8 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.kernels import KERNELS, OPTIONS, check_kernel, chosen_kernel, make_kernel
+from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS
+from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.identity import identity_key
 
@@ -67,7 +68,28 @@ CASES = {
         "adjusted-mclmc",
         {"length": 3.0, "target_accept": 0.8},
     ),
+    "--kernel sgld --step-size 1e-4 --batch-size 8 --steps-per-draw 5": (
+        "sgld",
+        {"step_size": 1e-4, "batch_size": 8, "steps_per_draw": 5},
+    ),
+    "--kernel sghmc --step-size 1e-4 --batch-size 8 --momentum-decay 0.5 --minibatches epoch": (
+        "sghmc",
+        {"step_size": 1e-4, "batch_size": 8, "momentum_decay": 0.5, "minibatches": "epoch"},
+    ),
+    "--kernel langevin --step-size 1e-4 --batch-size 8 --integrator OBABO": (
+        "langevin",
+        {"step_size": 1e-4, "batch_size": 8, "integrator": "OBABO"},
+    ),
+    "--kernel sgnht --step-size 1e-4 --batch-size 8": (
+        "sgnht",
+        {"step_size": 1e-4, "batch_size": 8},
+    ),
 }
+
+
+def needed(kernel):
+    """The options without which a kernel cannot be."""
+    return "".join(f" --{name.replace('_', '-')} 1" for name in KERNELS[kernel].needs)
 
 
 @pytest.mark.parametrize("line", CASES)
@@ -78,7 +100,7 @@ def test_options_reach_the_kernel(line):
     assert identity_key(made(line)) == identity_key(expected)
     assert (
         not settings
-        or identity_key(expected) != identity_key(made(f"--kernel {kernel}"))
+        or identity_key(expected) != identity_key(made(f"--kernel {kernel}{needed(kernel)}"))
         or (line == "--kernel hmc")
     ), "Options without effect would pass too."
 
@@ -92,17 +114,23 @@ def test_the_rule_of_the_prior_counts_the_temperature():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_help_tells_the_defaults_of_the_classes(kernel):
-    parameters = inspect.signature(class_of(kernel)).parameters
+    parameters = {}
+    for this in reversed(class_of(kernel).__mro__[:-1]):  # `**common` are those of its bases
+        parameters |= inspect.signature(this.__init__).parameters
     for name, argument in KERNELS[kernel].takes.items():
         assert argument in parameters
         default, shown = parameters[argument].default, OPTIONS[name].shown
-        if name in ("step_size", "target_accept"):
+        if name in KERNELS[kernel].needs:
+            assert default in (inspect.Parameter.empty, None) and "none" in shown
+        elif name in ("step_size", "target_accept"):
             assert f"{kernel} {default:g}" in shown
+        elif name == "steps_per_draw":
+            assert f"{kernel} {default}" in shown or f"others {default}" in shown
         elif name == "jitter":
             assert f"{kernel} {default:g}" in shown
         elif name == "temperatures":
             assert shown == ",".join(f"{value:g}" for value in default)
-        elif name in ("max_tree_depth", "steps_per_draw", "preconditioning"):
+        elif name in ("max_tree_depth", "preconditioning", "minibatches", "integrator"):
             assert shown == str(default)
         elif name == "num_steps" and kernel == "parallel-tempering":
             assert f"{kernel} {default}" in shown
@@ -112,14 +140,20 @@ def test_the_help_tells_the_defaults_of_the_classes(kernel):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_of_another_kernel_are_refused(name):
-    values = {"temperatures": "1,2", "mass": "diagonal", "preconditioning": "diagonal"}
+    values = {
+        "temperatures": "1,2",
+        "mass": "diagonal",
+        "preconditioning": "diagonal",
+        "minibatches": "epoch",
+        "integrator": "OBABO",
+    }
     flag = f"--{name.replace('_', '-')}"
     having = [kernel for kernel, this in KERNELS.items() if name in this.takes]
     assert having
     for kernel in KERNELS:
         options = parsed(
-            f"--kernel {kernel} {flag} {values.get(name, '0.5')}".replace(
-                "0.5", "1" if OPTIONS[name].metavar in "ND" else "0.5"
+            f"--kernel {kernel}{needed(kernel)} {flag} {values.get(name, '0.5')}".replace(
+                "0.5", "1" if OPTIONS[name].metavar in "NDB" else "0.5"
             )
         )
         if kernel in having:
@@ -130,6 +164,14 @@ def test_options_of_another_kernel_are_refused(name):
         ) as error:
             check_kernel(options)
         assert all(name in str(error.value) for name in having)
+
+
+@pytest.mark.parametrize("kernel", ["sgld", "sghmc", "langevin", "sgnht"])
+def test_what_a_kernel_needs_must_be_given(kernel):
+    with pytest.raises(ValueError, match=f"{kernel} needs --step-size and --batch-size: .*find"):
+        check_kernel(parsed(f"--kernel {kernel}"))
+    with pytest.raises(ValueError, match=f"{kernel} needs --batch-size."):
+        check_kernel(parsed(f"--kernel {kernel} --step-size 1e-4"))
 
 
 def test_runs_of_before_go_on_with_the_kernels_of_then():

@@ -17,7 +17,7 @@ def blocks(language):
 
 
 def test_the_python_blocks_run(capsys):
-    first, second, third, fourth, fifth = blocks("python")
+    first, second, third, fourth, fifth, sixth = blocks("python")
     # The devices are set once for all tests.
     names = {}
     exec(first.replace('jax.config.update("jax_num_cpu_devices", 2)', ""), names)
@@ -31,6 +31,14 @@ def test_the_python_blocks_run(capsys):
     exec(fifth, names)
     assert names["posterior"].provenance["ended"]["by"] == "convergence"
     assert names["ensemble"].statistics["lp"].shape == (4, 100)
+    capsys.readouterr()
+    exec(sixth, names)
+    assert names["posterior"].provenance["stopped_chains"] == []
+    assert "emperature" in capsys.readouterr().out and names["cyclical"].steps_per_draw == (
+        400,
+        50,
+        50,
+    )
     posterior = bnn.sample(
         numpyro.infer.NUTS(names["model"], max_tree_depth=3),
         *names["data"].train,

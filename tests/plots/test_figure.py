@@ -17,6 +17,10 @@ def every_plot():
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),
         "plot_severity": plots.plot_severity(["noise"] * 5, np.arange(1, 6), line),
+        "plot_step_sizes": plots.plot_step_sizes(line, 1 + line, line < 0.5),
+        "plot_temperatures": plots.plot_temperatures(
+            ["w"], {"kinetic": np.array([[1.0, 0.9, 1.1]])}
+        ),
         "plot_trace_rank": plots.plot_trace_rank({"f": np.arange(20.0).reshape(2, 10)}),
     }
 

@@ -1,20 +1,32 @@
 """Markov kernels: each is a NumPyro `MCMCKernel`, for `sample` and for `numpyro.infer.MCMC`."""
 
 from bayesnn_ppl.inference.kernels.adjusted_mclmc import AdjustedMCLMC
+from bayesnn_ppl.inference.kernels.atmc import ATMC
 from bayesnn_ppl.inference.kernels.chees import ChEES
 from bayesnn_ppl.inference.kernels.hmc import HMC
+from bayesnn_ppl.inference.kernels.langevin import Langevin
 from bayesnn_ppl.inference.kernels.leapfrog import izmailov_trajectory
 from bayesnn_ppl.inference.kernels.mala import MALA
 from bayesnn_ppl.inference.kernels.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.obabo import OBABO
 from bayesnn_ppl.inference.kernels.parallel_tempering import ParallelTempering
 from bayesnn_ppl.inference.kernels.random_walk import RandomWalk
+from bayesnn_ppl.inference.kernels.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.sgld import SGLD
+from bayesnn_ppl.inference.kernels.sgnht import SGNHT
 
 __all__ = [
+    "ATMC",
     "HMC",
     "MALA",
     "MCLMC",
+    "OBABO",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
     "AdjustedMCLMC",
     "ChEES",
+    "Langevin",
     "ParallelTempering",
     "RandomWalk",
     "izmailov_trajectory",

@@ -1,0 +1,159 @@
+"""What the thermometers of a run say: too hot, too cold or right, which layers, what to change."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bayesnn_ppl.diagnostics.temperature import Measured
+
+__all__ = ["ArrayTemperature", "Reading", "TemperatureStatus", "Thermometry"]
+
+type TemperatureStatus = Literal["right", "too hot", "too cold", "frozen", "wrong", "not known"]
+type Kind = Literal[
+    "right", "hot", "cold", "strong", "weak", "momenta", "frozen", "apart", "broken", "not known"
+]
+
+STATUS_OF: Mapping[str, TemperatureStatus] = {
+    "right": "right",
+    "hot": "too hot",
+    "cold": "too cold",
+    "strong": "too cold",
+    "weak": "too hot",
+    "momenta": "wrong",
+    "frozen": "frozen",
+    "apart": "not known",
+    "broken": "wrong",
+    "not known": "not known",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One thermometer on one parameter array, in units in which a right sampler reads T.
+
+    Attributes:
+        value, error: mean over the run and its standard error.
+        lower, upper: an interval, simultaneous over all readings of the run.
+        ess: effective sample size of the mean; rhat: whether the chains have one temperature.
+        over_time: `(value, lower, upper)` of consecutive parts of the run.
+    """
+
+    value: float
+    error: float
+    lower: float
+    upper: float
+    ess: float
+    rhat: float
+    over_time: tuple[tuple[float, float, float], ...]
+
+    @classmethod
+    def of(cls, found: Measured, index: int) -> Self:
+        """That of one of several series measured together."""
+        parts = (found.part_value[index], found.part_lower[index], found.part_upper[index])
+        return cls(
+            value=float(found.value[index]),
+            error=float(found.error[index]),
+            lower=float(found.lower[index]),
+            upper=float(found.upper[index]),
+            ess=float(found.ess[index]),
+            rhat=float(found.rhat[index]),
+            over_time=tuple((float(v), float(a), float(b)) for v, a, b in zip(*parts, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class ArrayTemperature:
+    """Both thermometers of one parameter array; None where one was not read.
+
+    `kind` is what the pair of them says: "right", "hot" and "cold" (both alike), "strong" and
+    "weak" (the force against the program's), "momenta" (these alone are off), "frozen", "apart"
+    (chains of different temperatures), "broken" (not finite) or "not known" (too few draws).
+    """
+
+    name: str
+    elements: int
+    kinetic: Reading | None
+    configurational: Reading | None
+    kind: Kind
+
+    @property
+    def status(self) -> TemperatureStatus:
+        return STATUS_OF[self.kind]
+
+
+@dataclass(frozen=True)
+class Thermometry:
+    """The verdict of the thermometers; `print` shows it.
+
+    Attributes:
+        status: "right", "too hot", "too cold", "frozen", "wrong" (several of these, or worse), or
+            "not known" when the draws are too few for some array.
+        verdict: which layers, why, and what to change, in sentences.
+        temperature: T that was asked for; tolerance: the share by which a right one may miss it.
+        arrays: one `ArrayTemperature` for each parameter array.
+        step_factor: by what to multiply the step size for the hottest array to be within half
+            the tolerance, as far as its excess comes from the step; None where not known.
+    """
+
+    status: TemperatureStatus
+    verdict: str
+    temperature: float
+    tolerance: float
+    kernel: str
+    arrays: tuple[ArrayTemperature, ...]
+    step_factor: float | None
+
+    @property
+    def right(self) -> bool:
+        """Whether the status is "right"."""
+        return self.status == "right"
+
+    def __str__(self) -> str:
+        lines = [f"Temperatures of {self.kernel}: {self.status}", ""]
+        lines += textwrap.wrap(self.verdict, 88)
+        width = min(44, max([5, *(len(a.name) for a in self.arrays)]))
+        lines += ["", f"{'array':<{width}} {'count':>8}  {'kinetic':>15}  {'configurational':>15}"]
+        for a in self.arrays:
+            name = a.name if len(a.name) <= width else "…" + a.name[-(width - 1) :]
+            cells = (_cell(a.kinetic), _cell(a.configurational))
+            lines.append(
+                f"{name:<{width}} {a.elements:>8}  {cells[0]:>15}  {cells[1]:>15}  {a.status}"
+            )
+        return "\n".join(lines)
+
+    def brief(self) -> str:
+        """The status and the range of each thermometer, on one line."""
+        ranges = [
+            f"{name} {np.nanmin(read[:, 0]):.3g} to {np.nanmax(read[:, 0]):.3g}"
+            for name, read in self.readings().items()
+        ]
+        return f"{self.status}; T = {self.temperature:g}, " + ", ".join(ranges)
+
+    def readings(self) -> dict[str, np.ndarray]:
+        """Thermometer -> `(value, lower, upper)` of each array, (arrays, 3); what plots take."""
+        return self._collect(lambda r: (r.value, r.lower, r.upper), (np.nan,) * 3)
+
+    def over_time(self) -> dict[str, np.ndarray]:
+        """Thermometer -> the same for each part of the run, (arrays, parts, 3)."""
+        return self._collect(lambda r: r.over_time, None)
+
+    def _collect(self, field: Any, missing: Any) -> dict[str, np.ndarray]:
+        found = {}
+        for name in ("kinetic", "configurational"):
+            given = [getattr(a, name) for a in self.arrays]
+            if any(r is not None for r in given):
+                known = [missing if r is None else field(r) for r in given]
+                found[name] = np.array(known, dtype=float)
+        return found
+
+
+def _cell(reading: Reading | None) -> str:
+    if reading is None:
+        return "-"
+    reach = (reading.upper - reading.lower) / 2
+    if max(abs(reading.value), reach) >= 1000:
+        return f"{reading.value:.2g} ±{reach:.2g}"
+    return f"{reading.value:.3f} ±{reach:.3f}"

@@ -1,0 +1,35 @@
+"""Fits bde's regressor and stores its raw outputs; runs in an environment that has bde and not us.
+
+python bde_peer.py given.npz made.npz '{"n_members": 4, "hidden_layers": [16, 16], ...}'
+"""
+
+import json
+import os
+import sys
+import time
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
+import jax
+import numpy as np
+from bde import BdeRegressor
+
+compiled = 0.0
+
+
+def _note(event, seconds, **_):
+    global compiled
+    if event.startswith("/jax/core/compile"):
+        compiled += seconds
+
+
+jax.monitoring.register_event_duration_secs_listener(_note)
+given, options = np.load(sys.argv[1]), json.loads(sys.argv[3])
+began = time.perf_counter()
+model = BdeRegressor(**options).fit(given["x"], given["y"])
+took = time.perf_counter() - began
+seconds, compiling = took - compiled, compiled
+raw = np.asarray(model.predict(given["test"], raw=True))
+# The second head is a scale after softplus, as bde documents of its predictions.
+raw = np.stack([raw[..., 0], np.logaddexp(0.0, raw[..., 1]) + 1e-6], axis=-1)
+np.savez(sys.argv[2], raw=raw, seconds=seconds, compile=compiling)

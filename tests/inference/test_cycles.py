@@ -1,0 +1,52 @@
+"""Kernels run cycles: draws come at their ends, and csgmcmc's settings are accepted as they are."""
+
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.kernels.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.sgld import SGLD
+from bayesnn_ppl.inference.schedules import Cyclical, csgmcmc
+
+MODEL = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(0.5))
+
+
+def run(kernel, regression, draws):
+    return bnn.sample(
+        kernel, *regression, warmup=0, draws=draws, chains=2, seed=0, progress=False
+    ).statistics
+
+
+def test_draws_come_at_the_end_of_a_cycle(regression):
+    """Of each draw the statistics hold the step size of its last step, and its number of steps."""
+    cycle = Cyclical(1e-3, steps_per_cycle=20)
+    kernel = SGLD(
+        MODEL,
+        step_size=cycle,
+        noise=cycle.noise_at_end(0.5),
+        batch_size=10,
+        steps_per_draw=cycle.draws(3, apart=4),
+    )
+    statistics = run(kernel, regression, draws=6)
+    steps = np.asarray(cycle(np.array([11, 15, 19, 31, 35, 39])))
+    np.testing.assert_allclose(statistics["step_size"], np.tile(steps, (2, 1)), rtol=1e-6)
+    assert statistics["step_size"][0, 2] < 1e-4 * cycle.peak
+    np.testing.assert_array_equal(statistics["n_steps"], [[12, 4, 4, 12, 4, 4]] * 2)
+
+
+def test_the_settings_of_csgmcmc_run(regression):
+    """Forty rows, B = 8: five steps an epoch; cycles of 5 epochs with 2 draws."""
+    with pytest.warns(UserWarning, match="cold posterior"):
+        settings = csgmcmc(
+            40,
+            batch_size=8,
+            learning_rate=0.01,
+            cycles=2,
+            epochs=10,
+            draws_per_cycle=2,
+            noise_epochs=1,
+        )
+    statistics = run(SGHMC(MODEL, **settings), regression, draws=4)
+    np.testing.assert_array_equal(statistics["n_steps"], [[20, 5, 20, 5]] * 2)
+    np.testing.assert_allclose(statistics["temperature"], 1 / 50000, rtol=1e-6)
+    assert not statistics["stopped"].any()

@@ -1,0 +1,139 @@
+"""The ladder: on chains whose law is known in place of runs, and once on a real kernel."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import NUTS
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.inference import step_size_finder
+from bayesnn_ppl.inference.kernels import SGHMC, SGLD
+from bayesnn_ppl.inference.schedules import Polynomial
+from bayesnn_ppl.inference.step_size_finder import find_step_size
+from bayesnn_ppl.plots import plot_step_sizes
+from tests.diagnostics.euler_chains import NAMES, split
+from tests.diagnostics.euler_chains import run as euler
+from tests.diagnostics.test_thermometry import read
+
+ROWS = 200
+_generator = np.random.default_rng(0)
+X = _generator.normal(size=(ROWS, 6)).astype(np.float32)
+Y = (X @ np.ones(6) + _generator.normal(size=ROWS)).astype(np.float32)
+
+
+def model(x, y=None, *, batch_size=None):
+    weights = numpyro.sample("weights", dist.Normal(0, 1).expand([6]).to_event(1))
+    with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+        x, y = bnn.minibatch(x, y)
+        numpyro.sample("y", dist.Normal(x @ weights, 1.0), obs=y)
+
+
+def kernel(**settings):
+    return SGHMC(model, **({"step_size": 0.02, "batch_size": 20} | settings))
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """`sample` gives chains of symplectic Euler; steps above 0.2 are not finite."""
+    calls = []
+
+    def sample(kernel, x, y, *, draws, init, seed, **_):
+        calls.append((kernel._step_size, draws, init is not None))
+        step = kernel._step_size
+        chain = euler(seed, step_size=min(step, 0.2), draws=draws, noise=calls.noise)
+        stopped = np.full((4, draws), step > 0.2)
+        positions = split(chain.positions)
+
+        def temperatures(x, y, *, tolerance, **_):
+            return read(chain, tolerance=tolerance, resolution=calls.resolution)
+
+        return SimpleNamespace(
+            statistics={"stopped": stopped},
+            provenance={"latents": NAMES, "site_names": {n: n for n in NAMES}},
+            draws=positions,
+            temperatures=temperatures,
+        )
+
+    class Calls(list):
+        noise, resolution = 1.0, 0.35
+
+    calls = Calls()
+    monkeypatch.setattr(step_size_finder, "sample", sample)
+    return calls
+
+
+def test_from_too_long_a_step_down_and_then_between(simulated):
+    """At κ = ελ the excess of the stiffest array is known: the ladder must stop where it says."""
+    lines = []
+    found = find_step_size(kernel(step_size=0.64), X, Y, draws=200, report=lines.append)
+    assert [run.step_size for run in found.ladder] == [0.64, 0.16, 0.08, 0.04]
+    assert [run.status for run in found.ladder[:2]] == ["not finite", "too hot"]
+    assert found.step_size in (0.08, 0.04)
+    assert found.kernel._step_size == found.step_size and found.kernel.model is model
+    # The draws of a run that is not finite are no start for the next.
+    assert [begun for _, _, begun in simulated] == [False, False, True, True]
+    assert len(lines) == 4 and "<- chosen" in str(found)
+    for value, error in found.zero_step.values():
+        assert abs(value - 1) < 4.5 * error + 0.03
+    figure = plot_step_sizes(**found.arrays())
+    assert figure.axes[0].get_legend() is not None
+
+
+def test_from_too_short_a_step_up(simulated):
+    found = find_step_size(kernel(step_size=0.01), X, Y, draws=200)
+    assert max(run.step_size for run in found.ladder) == pytest.approx(0.16)
+    assert 0.04 <= found.step_size <= 0.08
+
+
+def test_a_ladder_is_gone_down_until_one_passes(simulated):
+    found = find_step_size(kernel(), X, Y, step_sizes=[0.001, 0.02, 0.3], draws=200)
+    assert [run.step_size for run in found.ladder] == [0.3, 0.02]
+    assert found.step_size == 0.02 and "largest that was tried" not in found.sentence
+
+
+def test_a_pilot_that_cannot_tell_is_run_for_longer(simulated):
+    simulated.resolution = 0.05
+    found = find_step_size(kernel(), X, Y, step_sizes=[0.02], draws=30)
+    assert [draws for _, draws, _ in simulated] == [30, 60, 120]
+    assert found.step_size is None and "too short to tell" in found.sentence
+    assert "None" not in str(found)
+
+
+def test_a_fault_that_no_step_size_cures_is_said(simulated):
+    simulated.noise = 0.5**0.5
+    found = find_step_size(kernel(), X, Y, step_sizes=[0.02, 0.005], draws=200)
+    assert found.step_size is None and found.kernel is None
+    assert "the step is not what is wrong" in found.sentence
+    for value, error in found.zero_step.values():
+        assert abs(value - 0.5) < 4.5 * error + 0.05
+
+
+def test_learning_rates_are_found_as_step_sizes(simulated):
+    rate = SGHMC(model, learning_rate=0.02 * ROWS, batch_size=20)
+    found = find_step_size(rate, X, Y, draws=200)
+    assert 0.02 in [pytest.approx(run.step_size) for run in found.ladder]
+    assert rate._learning_rate == 0.02 * ROWS and found.kernel._learning_rate is None
+
+
+def test_refusals():
+    with pytest.raises(TypeError, match="takes a stochastic-gradient kernel"):
+        find_step_size(NUTS(model), X, Y)
+    with pytest.raises(ValueError, match="is the schedule"):
+        find_step_size(SGLD(model, step_size=Polynomial(1e-4, 10), batch_size=20), X, Y)
+    with pytest.raises(ValueError, match=r"`step_sizes\[1\]`"):
+        find_step_size(kernel(), X, Y, step_sizes=[0.1, -1.0])
+    with pytest.raises(ValueError, match="is empty"):
+        find_step_size(kernel(), X, Y, step_sizes=[])
+
+
+def test_on_a_real_kernel():
+    """Noise of B = 20 of 200 rows heats by ε·C/(2(1-β)), C ≈ 2000: 0.1 at ε = 1e-5."""
+    found = find_step_size(
+        kernel(steps_per_draw=60), X, Y, step_sizes=[3e-4, 3e-6], warmup=150, draws=300
+    )
+    assert [run.status for run in found.ladder] == ["too hot", "right"]
+    assert found.step_size == 3e-6
+    assert found.ladder[0].hottest > 2
