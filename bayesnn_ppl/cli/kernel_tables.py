@@ -85,7 +85,10 @@ KERNELS: dict[str, Kernel] = {
     "mclmc": Kernel(
         "MCLMC",
         "microcanonical, fast and with a small bias",
-        _same("step_size", "steps_per_draw", "preconditioning"),
+        {
+            **_same("step_size", "steps_per_draw", "preconditioning", "energy_variance_end"),
+            "trajectory_length": "length",
+        },
     ),
     "adjusted-mclmc": Kernel(
         "AdjustedMCLMC",
@@ -147,7 +150,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "trajectory_length": Option(
         "integration time of each draw; where the warm-up begins for chees; the mean, which is "
-        "else tuned, for adjusted-mclmc",
+        "else tuned, for adjusted-mclmc; for mclmc the way on which the velocity is forgotten",
         number(),
         "L",
         "step size times steps, with --mass diagonal posterior standard deviations",
@@ -189,6 +192,14 @@ OPTIONS: dict[str, Option] = {
         "N",
         "steps, of two gradients for mclmc and one for others",
         "mclmc 10, others 100",
+    ),
+    "energy_variance_end": Option(
+        "what the step size is tuned to, the variance of a step's energy error over the number of "
+        "weights: smaller is less biased and slower. 5e-4 keeps moments to a few per cent",
+        number(),
+        "V",
+        "nats squared per weight",
+        "0.1",
     ),
     "batch_size": Option("rows of each minibatch", whole(1), "B", "rows", "none"),
     "minibatches": Option(

@@ -64,6 +64,10 @@ CASES = {
         "mclmc",
         {"steps_per_draw": 3, "preconditioning": "identity"},
     ),
+    "--kernel mclmc --energy-variance-end 5e-4 --trajectory-length 9": (
+        "mclmc",
+        {"energy_variance_end": 5e-4, "length": 9.0},
+    ),
     "--kernel adjusted-mclmc --trajectory-length 3 --target-accept 0.8": (
         "adjusted-mclmc",
         {"length": 3.0, "target_accept": 0.8},
@@ -128,6 +132,8 @@ def test_the_help_tells_the_defaults_of_the_classes(kernel):
             assert f"{kernel} {default}" in shown or f"others {default}" in shown
         elif name == "jitter":
             assert f"{kernel} {default:g}" in shown
+        elif name == "energy_variance_end":
+            assert shown == f"{default:g}"
         elif name == "temperatures":
             assert shown == ",".join(f"{value:g}" for value in default)
         elif name in ("max_tree_depth", "preconditioning", "minibatches", "integrator"):

@@ -34,6 +34,40 @@ def test_draws_come_at_the_end_of_a_cycle(regression):
     np.testing.assert_array_equal(statistics["n_steps"], [[12, 4, 4, 12, 4, 4]] * 2)
 
 
+def test_a_run_cut_within_a_cycle_goes_on_to_the_same_bits(regression, tmp_path):
+    """A cycle has three draws of unequal length; the run is cut after the first of a cycle."""
+    cycle = Cyclical(1e-3, steps_per_cycle=20)
+    kernel = SGLD(
+        MODEL,
+        step_size=cycle,
+        noise=cycle.noise_at_end(0.5),
+        batch_size=10,
+        steps_per_draw=cycle.draws(3, apart=4),
+    )
+    settings = dict(warmup=0, chains=2, seed=0, progress=False)
+    whole = bnn.sample(kernel, *regression, draws=303, **settings)
+    cut = bnn.sample(
+        kernel,
+        *regression,
+        draws=303,
+        out=tmp_path / "run",
+        callback=lambda progress: progress.done % 3 == 1,
+        **settings,
+    )
+    assert 0 < cut.provenance["draws"] < 303 and cut.provenance["draws"] % 3 == 1
+    assert cut.statistics["n_steps"][0, -1] == 12
+    resumed = bnn.resume(tmp_path / "run", kernel, *regression, progress=False)
+    assert resumed.statistics["n_steps"].shape == (2, 303)
+    for name in ("n_steps", "step_size"):
+        np.testing.assert_array_equal(resumed.statistics[name], whole.statistics[name])
+    for name, values in whole.draws.items():
+        np.testing.assert_array_equal(resumed.draws[name], values)
+    # Draws of equal length are another kernel.
+    other = SGLD(MODEL, step_size=cycle, noise=cycle.noise_at_end(0.5), batch_size=10)
+    with pytest.raises(ValueError, match="kernel's settings are not those"):
+        bnn.resume(tmp_path / "run", other, *regression)
+
+
 def test_the_settings_of_csgmcmc_run(regression):
     """Forty rows, B = 8: five steps an epoch; cycles of 5 epochs with 2 draws."""
     with pytest.warns(UserWarning, match="cold posterior"):

@@ -67,17 +67,20 @@ def test_a_run_that_cannot_converge_ends_at_its_limit_and_says_so(capsys):
             numpyro.sample("y", dist.Normal(side + 0.0 * x, 100.0), obs=y)
 
     x, y = np.zeros(20, np.float32), np.zeros(20, np.float32)
-    start = {"side": np.array([20.0, -20.0], np.float32)}
+    settings = SETTINGS | dict(
+        init={"side": np.array([20.0, -20.0], np.float32)}, keep=bnn.Keep(weights="moments")
+    )
+    nuts = kernel(two_modes)
+    # Compiled before: on a slow machine, compilation alone would take the limit.
+    bnn.sample(nuts, x, y, draws=100, until=dict(function_rhat=1.01), **settings)
     began = time.monotonic()
     posterior = bnn.sample(
-        kernel(two_modes),
+        nuts,
         x,
         y,
         draws=10_000_000,
-        init=start,
-        keep=bnn.Keep(weights="moments"),
         until=dict(function_rhat=1.01, max_time="6s"),
-        **SETTINGS | {"progress": True},
+        **settings | {"progress": True},
     )
     assert posterior.provenance["ended"] == {"by": "max_time", "max_seconds": 6.0}
     assert "The time is up, 6 s" in capsys.readouterr().err
