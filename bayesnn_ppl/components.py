@@ -13,8 +13,10 @@ import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import logsumexp, xlogy
 from numpyro import handlers
+from numpyro.distributions import constraints
 
 from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
 from bayesnn_ppl.precision import arithmetic
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "function_record",
     "has_exact_quantile",
     "is_label",
+    "likelihood_name",
     "log_densities",
     "mixture_information",
     "mixture_log_density",
@@ -35,13 +38,25 @@ __all__ = [
 _DRAWS_AT_ONCE = 16
 _CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
 _BERNOULLI = (dist.BernoulliLogits, dist.BernoulliProbs)
+_WRAPPERS = (
+    dist.Independent,
+    dist.ExpandedDistribution,
+    dist.MaskedDistribution,
+    PseudoLikelihood,
+)
 
 
 def base_distribution(fn: Any) -> Any:
-    """The distribution inside `Independent`, `Expanded` and `Masked`."""
-    while isinstance(fn, dist.Independent | dist.ExpandedDistribution | dist.MaskedDistribution):
+    """The distribution of `y` inside `Independent`, `Expanded`, `Masked` and pseudo-likelihoods."""
+    while isinstance(fn, _WRAPPERS):
         fn = fn.base_dist
     return fn
+
+
+def likelihood_name(fn: Any) -> str:
+    """What the observed site's distribution is called; a pseudo-likelihood is called one."""
+    base = type(base_distribution(fn)).__name__
+    return f"{type(fn).__name__} of {base}" if isinstance(fn, PseudoLikelihood) else base
 
 
 def is_label(fn: Any) -> bool:
@@ -62,16 +77,30 @@ def check_support(fn: Any, y: np.ndarray, name: str) -> None:
     inside = np.asarray(support(y))
     if not inside.all():
         place = tuple(int(i) for i in np.argwhere(~inside)[0][: y.ndim])
-        allowed = (
-            f"labels must be 0 … {bounds[1]}"
-            if isinstance(base, _CATEGORICAL)
-            else f"its support is {support}"
-        )
         raise ValueError(
             f"{name}[{', '.join(map(str, place))}] = {y[place]} cannot come from the model's "
-            f"{type(base).__name__} likelihood: {allowed}. Renumber the labels, or choose the "
-            "number of classes or the likelihood to suit them."
+            f"{type(base).__name__} likelihood: {_allowed(base)}"
         )
+
+
+def _allowed(base: Any) -> str:
+    """What lies in the support, and what to do about targets that do not."""
+    support = base.support
+    if support is constraints.nonnegative_integer:
+        return (
+            "counts must be 0, 1, 2, … in the data's own units. Load data with "
+            "`standardise=False`, or take standardised counts back: "
+            "`np.rint(y.standardisation.undo_y(y))`. Other numbers need another likelihood."
+        )
+    allowed = (
+        f"labels must be 0 … {support.upper_bound}"
+        if isinstance(base, _CATEGORICAL)
+        else f"its support is {support}"
+    )
+    return (
+        f"{allowed}. Renumber the labels, or choose the number of classes or the likelihood to "
+        "suit them."
+    )
 
 
 class _Program:
@@ -92,7 +121,9 @@ def _distribution(model: Any, values: Mapping[str, Any], x: Any) -> Any:
     """The distribution of `"y"` at inputs x, for one draw of the latent sites."""
     model = handlers.substitute(model, data=dict(values))
     model = handlers.seed(model, jax.random.key(0))  # draws y, which nobody reads
-    return handlers.trace(model).get_trace(x)["y"]["fn"]
+    fn = handlers.trace(model).get_trace(x)["y"]["fn"]
+    # A pseudo-likelihood has trained the weights, and scores nothing.
+    return fn.base_dist if isinstance(fn, PseudoLikelihood) else fn
 
 
 def _observed(program: _Program, values: Mapping[str, Any], x: Any) -> Any:
@@ -206,10 +237,16 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
     """
     q = levels[0]
 
-    def component_quantile(fn: Any) -> Any:
-        return jnp.broadcast_to(base_distribution(fn).icdf(q), fn.shape())
+    def component_quantiles(fn: Any) -> Any:
+        """The least and the greatest of the distributions that a component is made of."""
+        base = base_distribution(fn)
+        if isinstance(base, dist.MixtureSameFamily):
+            inner = base.component_distribution.icdf(q)
+            return inner.min(-1), inner.max(-1)
+        quantile = jnp.broadcast_to(base.icdf(q), fn.shape())
+        return quantile, quantile
 
-    ends = jax.vmap(component_quantile)(components)
+    least, greatest = jax.vmap(component_quantiles)(components)
 
     def halve(_: int, bracket: Any) -> Any:
         low, high = bracket
@@ -217,7 +254,7 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
         below = jax.vmap(lambda fn: base_distribution(fn).cdf(middle))(components).mean(0) < q
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
-    low, high = jax.lax.fori_loop(0, 50, halve, (ends.min(0), ends.max(0)))
+    low, high = jax.lax.fori_loop(0, 50, halve, (least.min(0), greatest.max(0)))
     return 0.5 * (low + high)
 
 
@@ -226,6 +263,8 @@ def has_exact_quantile(fn: Any) -> bool:
     base = base_distribution(fn)
     if base.support.is_discrete:
         return False
+    if isinstance(base, dist.MixtureSameFamily):  # it has no inverse, and its parts bracket one
+        return has_exact_quantile(base.component_distribution)
     try:  # some inverses need a library that is not there, or are declared and not implemented
         jax.eval_shape(lambda d: (d.icdf(0.5), d.cdf(0.5)), base)
     except (ImportError, NotImplementedError, TypeError):

@@ -5,8 +5,12 @@ from typing import Any
 
 import jax
 import numpyro
+from numpyro.distributions import Unit
+from numpyro.primitives import Messenger
 
-from bayesnn_ppl.priors.base import NetworkPrior, Prior, checked_prior
+from bayesnn_ppl.priors.base import NetworkPrior, Prior
+from bayesnn_ppl.priors.fitting import checked_prior
+from bayesnn_ppl.priors.tables import assembled
 
 __all__ = ["random_network"]
 
@@ -25,7 +29,7 @@ def random_network(
         name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
         network: a Flax Linen module, or an instance of a Flax NNX module.
         prior: a Distribution; a function `(name, shape) -> Distribution`; a table
-            `{pattern: either}` (see `priors.by_name`); or a `priors.NetworkPrior`.
+            `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.
         x: an input with leading axis ≥ 1, to find the parameters' shapes by.
         **apply_options: passed to a Linen module's `init` and `apply`.
 
@@ -37,6 +41,7 @@ def random_network(
     from flax import linen, nnx
     from numpyro.contrib.module import random_flax_module, random_nnx_module
 
+    prior = assembled(prior)
     if isinstance(network, linen.Module):
         shapes = _linen_shapes(network, x, apply_options)
         if isinstance(prior, NetworkPrior):
@@ -98,14 +103,35 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+class _JacobianNames(Messenger):
+    """Gives a prior's own Jacobians NumPyro's name `_<site>_log_det`, of the site's full name.
+
+    By it a temperature of the whole posterior knows them; a prior does not know its scope.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        super().__init__(None)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        inside = f"{self.prefix}/_"
+        if msg["type"] == "sample" and isinstance(msg["fn"], Unit):
+            if msg["name"].startswith(inside) and msg["name"].endswith("_log_det"):
+                msg["name"] = f"_{self.prefix}/{msg['name'].removeprefix(inside)}"
+
+
 def _sample_network_prior(
     name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
 ) -> dict[Any, Any]:
     def mark(site: dict[str, Any]) -> dict[str, bool]:
-        """Tell a weight from a hyperparameter, as the site's name alone cannot."""
-        return {"network_parameter": site["name"] in shapes}
+        """Tell a weight from a hyperparameter, as the site's name alone cannot.
 
-    with numpyro.handlers.scope(prefix=name):
+        A prior marks a site that holds weights under another name, such as a joint vector.
+        """
+        marked = site["infer"].get("network_parameter", False)
+        return {"network_parameter": marked or site["name"] in shapes}
+
+    with _JacobianNames(name), numpyro.handlers.scope(prefix=name):
         sample = numpyro.handlers.infer_config(prior.sample_checked, config_fn=mark)
         values = sample(shapes, x)
     tree: dict[Any, Any] = {}

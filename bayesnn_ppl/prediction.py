@@ -114,7 +114,8 @@ class Prediction:
         """The q-quantile of the predictive distribution of each element of y.
 
         Exact (bisection of the mixture's distribution function) where the likelihood knows its
-        own, otherwise from 4 000 samples.
+        own and the inverse, otherwise from 4 000 samples. Of counts it is the least one whose
+        share of the samples reaches q.
 
         Args:
             q: in (0, 1); one number gives shape (N, ...), a sequence (len(q), N, ...).
@@ -136,8 +137,11 @@ class Prediction:
         return values[0] if np.ndim(q) == 0 else values
 
     def _quantiles(self, levels: np.ndarray) -> np.ndarray:
-        if not has_exact_quantile(self.components.distribution):
-            return np.quantile(self.samples(4000), levels, axis=0)
+        fn = self.components.distribution
+        if not has_exact_quantile(fn):
+            counts = base_distribution(fn).support.is_discrete
+            method: Any = "inverted_cdf" if counts else "linear"
+            return np.quantile(self.samples(4000), levels, axis=0, method=method)
         values = np.stack([self._exact_quantile(float(level)) for level in levels])
         return self._centre + self._scale * values
 

@@ -37,6 +37,12 @@ def build_parser() -> tuple[Parser, list[str]]:
     for name, text, arguments, runner in (
         ("demo", "sample an MLP on diabetes and show what there is to see", _demo, "demo:run_demo"),
         ("sample", "draw from a posterior, diagnose and save it", _sample, "sampling:run_sample"),
+        (
+            "prior",
+            "draw from the prior of a model, and say what it means",
+            _prior,
+            "prior:run_prior",
+        ),
         ("diagnose", "say whether a saved run has converged", _diagnose, "reading:run_diagnose"),
         ("evaluate", "score a saved run on held-out rows", _evaluate, "reading:run_evaluate"),
         ("predict", "predict with a saved run, as CSV", _predict, "predicting:run_predict"),
@@ -98,6 +104,49 @@ def _sample(parser: Parser) -> None:
     )
     switch(group, "--no-diagnose", "do not judge convergence after sampling")
     switch(group, "--quiet", "no progress bar and no hints, only the results")
+
+
+def _prior(parser: Parser) -> None:
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
+        help="as for `bayesnn sample` [default: mlp]",
+    )
+    add_data(parser)
+    group = parser.add_argument_group("draws")
+    option(
+        group, "--draws", "functions to draw", default=200, type=whole(2), metavar="N", unit="draws"
+    )
+    option(
+        group,
+        "--rows",
+        "training rows at which functions are drawn, spread evenly over them",
+        default=200,
+        type=whole(2),
+        metavar="N",
+        unit="rows",
+    )
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="whole number",
+    )
+    options.add_model(parser)
+    group = parser.add_argument_group("where figures go")
+    option(
+        group,
+        "--out",
+        "folder, new or empty, for the figures and the report as JSON",
+        metavar="FOLDER",
+        unit="path",
+        shown="no figures",
+    )
 
 
 def _resume(parser: Parser) -> None:

@@ -1,12 +1,15 @@
 """Convergence in function space, then weight by weight, then the sampler and its temperature."""
 
+from bayesnn_ppl.diagnostics.alignment import align
 from bayesnn_ppl.diagnostics.autocorrelation import (
     autocorrelation_time,
     effective_sample_size,
     ess_per_gradient,
 )
 from bayesnn_ppl.diagnostics.blockwise import convergence_by_block
+from bayesnn_ppl.diagnostics.canonical import canonical_form
 from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
+from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.convergence import (
     Convergence,
     convergence_summary,
@@ -18,6 +21,12 @@ from bayesnn_ppl.diagnostics.convergence import (
 )
 from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
 from bayesnn_ppl.diagnostics.dispersion import Dispersion, dispersion_of_starts
+from bayesnn_ppl.diagnostics.function_variation import (
+    FunctionScale,
+    LengthScale,
+    function_scale,
+    length_scale,
+)
 from bayesnn_ppl.diagnostics.gradient_noise import (
     GradientNoise,
     hill_index,
@@ -25,11 +34,23 @@ from bayesnn_ppl.diagnostics.gradient_noise import (
     noise_heat,
     stable_tail_index,
 )
+from bayesnn_ppl.diagnostics.hidden_layers import HiddenLayer, find_hidden_layers
+from bayesnn_ppl.diagnostics.layer_activity import LayerActivity
 from bayesnn_ppl.diagnostics.nested import nested_rhat
+from bayesnn_ppl.diagnostics.nngp import NNGPPrediction, nngp_kernel, nngp_predict
 from bayesnn_ppl.diagnostics.posterior_temperature import (
     configurational_temperature,
     has_thermometer,
     read_temperatures,
+)
+from bayesnn_ppl.diagnostics.prior_comparison import PriorComparison, compare_priors
+from bayesnn_ppl.diagnostics.prior_functions import function_draws
+from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive
+from bayesnn_ppl.diagnostics.symmetry import (
+    RhatSummary,
+    SymmetryReport,
+    function_modes,
+    symmetry_report,
 )
 from bayesnn_ppl.diagnostics.temperature import (
     configurational_series,
@@ -41,13 +62,27 @@ from bayesnn_ppl.diagnostics.temperature_verdict import judge_temperatures
 from bayesnn_ppl.diagnostics.thermometry import Thermometry
 
 __all__ = [
+    "ClassCollapse",
     "Convergence",
     "Diagnosis",
     "Dispersion",
+    "FunctionScale",
     "GradientNoise",
+    "HiddenLayer",
+    "LayerActivity",
+    "LengthScale",
+    "NNGPPrediction",
+    "PriorComparison",
+    "PriorPredictive",
+    "RhatSummary",
+    "SymmetryReport",
     "Thermometry",
+    "align",
     "autocorrelation_time",
+    "canonical_form",
     "chains_apart",
+    "collapse_of",
+    "compare_priors",
     "configurational_series",
     "configurational_temperature",
     "convergence_by_block",
@@ -60,17 +95,26 @@ __all__ = [
     "ess_per_gradient",
     "ess_tail",
     "expected_kinetic",
+    "find_hidden_layers",
+    "function_draws",
+    "function_modes",
+    "function_scale",
     "has_thermometer",
     "hill_index",
     "judge_temperatures",
+    "length_scale",
     "mcse_mean",
     "minibatch_noise",
     "moved_share",
     "naive_region",
     "nested_rhat",
+    "nngp_kernel",
+    "nngp_predict",
     "noise_heat",
+    "prior_predictive",
     "read_temperatures",
     "rhat",
     "stable_tail_index",
+    "symmetry_report",
     "zero_step_limit",
 ]

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
-from bayesnn_ppl.components import base_distribution, check_support
+from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
 from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
 
@@ -25,7 +25,8 @@ class ModelSummary:
         latents: shapes of the latent sites, by NumPyro's names.
         parameters: the names among them that are network parameters.
         likelihood_temperature, posterior_temperature: 1 where the program sets none.
-        observed: the distribution class of the site `"y"`, by name.
+        observed: the distribution class of the site `"y"`, by name; of a pseudo-likelihood both,
+            what it trains by and what it predicts by.
         discrete: whether its support is.
         local: the latent sites inside the plate `"data"`, one value per training row.
     """
@@ -53,7 +54,8 @@ def inspect_model(
     Raises:
         ValueError: rows of x and y differ in number, no plate `"data"` of size N, no observed
             site `"y"`, a `y` that does not have the shape or lies outside the support of its
-            distribution, a network parameter without a prior, or no latent site at all.
+            distribution, a network parameter without a prior, a discrete latent site, or no latent
+            site at all.
     """
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
@@ -69,6 +71,7 @@ def inspect_model(
     }
     if not latents:
         raise ValueError("The model has no latent site: there is nothing to sample.")
+    _check_gradients(latents)
     observed = trace["y"]
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
@@ -85,7 +88,7 @@ def inspect_model(
             for name, site in latents.items()
             if "data" in [frame.name for frame in site["cond_indep_stack"]]
         ),
-        observed=type(base_distribution(observed["fn"])).__name__,
+        observed=likelihood_name(observed["fn"]),
     )
 
 
@@ -114,6 +117,23 @@ def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray | None) -> dict[s
 
 def _is_stored(site: dict[str, Any]) -> bool:
     return site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
+
+
+def _check_gradients(latents: Mapping[str, Any]) -> None:
+    discrete = [
+        name
+        for name, site in latents.items()
+        # Where NumPyro sums over a site, nothing has to move it.
+        if site["fn"].support.is_discrete and site["infer"].get("enumerate") != "parallel"
+    ]
+    if discrete:
+        raise ValueError(
+            f"The latent sites {discrete[:4]} are discrete: the log density has no gradient in "
+            "them, and kernels that follow gradients cannot move them. On a small network "
+            "`numpyro.infer.MCMC(DiscreteHMCGibbs(NUTS(model)), ...)` or `MixedHMC(HMC(model))` in "
+            "its place sample them beside the others; for a larger one relax them "
+            "(`priors.bernoulli_weights(relaxed_temperature=...)`), or sum over them in the model."
+        )
 
 
 def _check_plate(trace: dict[str, Any], rows: int) -> None:

@@ -3,7 +3,33 @@
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.likelihoods.bernoulli import bernoulli_likelihood as bernoulli
 from bayesnn_ppl.likelihoods.categorical import categorical_likelihood as categorical
+from bayesnn_ppl.likelihoods.dirty import dirty_likelihood as dirty
 from bayesnn_ppl.likelihoods.gaussian import gaussian_likelihood as gaussian
 from bayesnn_ppl.likelihoods.heteroscedastic import heteroscedastic_likelihood as heteroscedastic
+from bayesnn_ppl.likelihoods.laplace import laplace_likelihood as laplace
+from bayesnn_ppl.likelihoods.mixture_density import mixture_density_likelihood as mixture_density
+from bayesnn_ppl.likelihoods.negative_binomial import (
+    negative_binomial_likelihood as negative_binomial,
+)
+from bayesnn_ppl.likelihoods.ordinal import ordinal_likelihood as ordinal
+from bayesnn_ppl.likelihoods.poisson import poisson_likelihood as poisson
+from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.quantile import quantile_pseudo_likelihood as quantile
+from bayesnn_ppl.likelihoods.student_t import student_t_likelihood as student_t
 
-__all__ = ["Likelihood", "bernoulli", "categorical", "gaussian", "heteroscedastic"]
+__all__ = [
+    "Likelihood",
+    "PseudoLikelihood",
+    "bernoulli",
+    "categorical",
+    "dirty",
+    "gaussian",
+    "heteroscedastic",
+    "laplace",
+    "mixture_density",
+    "negative_binomial",
+    "ordinal",
+    "poisson",
+    "quantile",
+    "student_t",
+]

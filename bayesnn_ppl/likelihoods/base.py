@@ -36,6 +36,11 @@ class Likelihood(ABC):
                 f"shape {tuple(outputs.shape)}."
             )
 
+    def elements(self, outputs: Any) -> Any:
+        """The checked outputs, one for each element of `y`: a last axis of length 1 is dropped."""
+        self.check_outputs(outputs)
+        return outputs[..., 0] if self.outputs == 1 else outputs
+
 
 def as_events(distribution: dist.Distribution) -> dist.Distribution:
     """All axes but the first are one observation: a vector, an image."""

@@ -8,6 +8,12 @@ a cell.
 from bayesnn_ppl.plots.coverage import plot_coverage
 from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictive_band import plot_band
+from bayesnn_ppl.plots.prior import (
+    plot_class_collapse,
+    plot_function_draws,
+    plot_function_surfaces,
+    plot_layers,
+)
 from bayesnn_ppl.plots.reliability import plot_reliability
 from bayesnn_ppl.plots.rhat_histogram import plot_rhat
 from bayesnn_ppl.plots.severity import plot_severity
@@ -16,7 +22,11 @@ from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 
 __all__ = [
     "plot_band",
+    "plot_class_collapse",
     "plot_coverage",
+    "plot_function_draws",
+    "plot_function_surfaces",
+    "plot_layers",
     "plot_predicted_observed",
     "plot_reliability",
     "plot_rhat",

@@ -1,4 +1,4 @@
-"""What a prior may be, and the check that it fits the network's parameters."""
+"""What a prior may be: the forms, and the prior over a whole network."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.arguments import near_misses
 
-__all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes", "checked_prior"]
+__all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
 
 type Shapes = Mapping[str, tuple[int, ...]]
 type ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.Distribution]
@@ -17,6 +17,8 @@ type ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.
 @dataclass(frozen=True)
 class NetworkPrior:
     """A prior over all parameters of a network at once: one scale, one covariance, Jeffreys.
+
+    In a table by name it is given the parameters that its pattern takes, and no others.
 
     Args:
         function: `(shapes, x) -> {name: value}`. `shapes` maps the dotted parameter names to
@@ -56,7 +58,7 @@ class NetworkPrior:
         return {name: values[name] for name in shapes}
 
 
-type Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior]
+type Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior | NetworkPrior]
 
 
 def _match_names(shapes: Shapes, given: Iterable[str]) -> None:
@@ -71,60 +73,3 @@ def _match_names(shapes: Shapes, given: Iterable[str]) -> None:
         raise ValueError(
             f"The prior for `{name}` matches no parameter. " + near_misses(name, shapes)
         )
-
-
-def _distribution(prior: Any, name: str, shape: tuple[int, ...]) -> dist.Distribution:
-    """The prior of one parameter, held against the parameter's shape."""
-    found = prior if isinstance(prior, dist.Distribution) else prior(name, shape)
-    if not isinstance(found, dist.Distribution):
-        raise TypeError(
-            f"The prior for `{name}` must be a NumPyro distribution, not {type(found).__name__}."
-            + (" A prior function must return a distribution." if found is None else "")
-        )
-    event = tuple(found.event_shape)
-    if event != tuple(shape[len(shape) - len(event) :]) or len(event) > len(shape):
-        raise ValueError(
-            f"The prior for `{name}` has event_shape {event}, but the parameter has shape {shape}. "
-            "The event must equal the trailing axes of the parameter. "
-            "Flax kernels are (in, out), convolution kernels (height, width, in, out): "
-            "permute the event to match."
-        )
-    leading = shape[: len(shape) - len(event)]
-    batch = tuple(found.batch_shape)
-    if len(batch) > len(leading) or any(
-        b not in (1, size) for b, size in zip(reversed(batch), reversed(leading), strict=False)
-    ):
-        raise ValueError(
-            f"The prior for `{name}` has batch_shape {batch}, which does not broadcast to the "
-            f"parameter's shape {shape}" + (f" less its event {event}." if event else ".")
-        )
-    return found
-
-
-def checked_prior(
-    prior: Prior, shapes: Shapes
-) -> Callable[[str, tuple[int, ...]], dist.Distribution]:
-    """The prior as a function `(name, shape) -> Distribution` that is known to fit `shapes`.
-
-    Raises:
-        TypeError: `prior` is none of the forms a prior may have.
-        ValueError: a parameter without a prior, a pattern that matches no parameter, or
-            (when called) a distribution that does not fit the parameter.
-    """
-    from bayesnn_ppl.priors.patterns import ByName, by_name
-
-    if isinstance(prior, Mapping):
-        prior = by_name(prior)
-    if isinstance(prior, ByName):
-        prior.check(shapes)
-    elif isinstance(prior, NetworkPrior):
-        raise TypeError(
-            "A NetworkPrior samples a whole parameter tree and cannot stand in a table by name, "
-            "nor be given to `random_flax_module`: use `random_network`."
-        )
-    elif not isinstance(prior, dist.Distribution) and not callable(prior):
-        raise TypeError(
-            "The prior must be a NumPyro distribution, a function (name, shape) -> Distribution, "
-            f"a table {{pattern: prior}} or a NetworkPrior, not {prior!r}."
-        )
-    return lambda name, shape: _distribution(prior, name, tuple(shape))

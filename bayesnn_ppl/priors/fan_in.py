@@ -1,4 +1,4 @@
-"""Normal weights scaled by the number of inputs of each unit."""
+"""Normal weights scaled by the number of inputs, and perhaps outputs, of each unit."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpyro.distributions as dist
 
 from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.priors.scaling import inputs_of, outputs_of
 
-__all__ = ["fan_in_normal"]
+__all__ = ["fan_in_normal", "glorot_normal", "he_normal"]
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,17 @@ class _FanInNormal:
     def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
         if len(shape) < 2:
             return dist.Normal(0.0, self.bias_scale)
-        # A row of an embedding is looked up, not summed over: its fan-in is 1.
-        fan_in = 1 if name.rsplit(".", 1)[-1] == "embedding" else math.prod(shape[:-1])
-        return dist.Normal(0.0, self.scale / math.sqrt(fan_in))
+        return dist.Normal(0.0, self.scale / math.sqrt(inputs_of(name, shape)))
+
+
+@dataclass(frozen=True)
+class _GlorotNormal:
+    bias_scale: float
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
+        if len(shape) < 2:
+            return dist.Normal(0.0, self.bias_scale)
+        return dist.Normal(0.0, math.sqrt(2 / (inputs_of(name, shape) + outputs_of(name, shape))))
 
 
 def fan_in_normal(scale: float = 1.0, *, bias_scale: float = 1.0) -> _FanInNormal:
@@ -44,3 +53,37 @@ def fan_in_normal(scale: float = 1.0, *, bias_scale: float = 1.0) -> _FanInNorma
     return _FanInNormal(
         positive(scale, "The prior's scale"), positive(bias_scale, "The prior's bias_scale")
     )
+
+
+def he_normal(*, bias_scale: float = 1.0) -> _FanInNormal:
+    """w ~ N(0, 2/fan-in), b ~ N(0, bias_scale²): ReLU layers keep the size of their inputs.
+
+    Args:
+        bias_scale: standard deviation of parameters with fewer than two axes.
+
+    Raises:
+        ValueError: a scale that is not positive and finite.
+
+    References:
+        He et al. (2015), arXiv:1502.01852, section 2.2.
+    """
+    return fan_in_normal(math.sqrt(2.0), bias_scale=bias_scale)
+
+
+def glorot_normal(*, bias_scale: float = 1.0) -> _GlorotNormal:
+    """w ~ N(0, 2/(fan-in + fan-out)), b ~ N(0, bias_scale²).
+
+    The fan-out of a kernel of shape (..., in, out) is the product of all axes but the last two,
+    times out (height × width × out for a convolution).
+
+    Args:
+        bias_scale: standard deviation of parameters with fewer than two axes.
+
+    Raises:
+        ValueError: a scale that is not positive and finite.
+
+    References:
+        Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward
+        neural networks, eq. 12.
+    """
+    return _GlorotNormal(positive(bias_scale, "The prior's bias_scale"))

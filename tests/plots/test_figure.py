@@ -12,7 +12,13 @@ def every_plot():
     line = np.linspace(0.1, 0.9, 5)
     return {
         "plot_band": plots.plot_band(line, line, line - 1, line + 1),
+        "plot_class_collapse": plots.plot_class_collapse({"": [[0.5, 0.5], [0.1, 0.9]]}),
         "plot_coverage": plots.plot_coverage(line, line, 50),
+        "plot_function_draws": plots.plot_function_draws(line, np.stack([line, -line])),
+        "plot_function_surfaces": plots.plot_function_surfaces(
+            np.stack([line, line**2], axis=1), np.stack([line, -line])
+        ),
+        "plot_layers": plots.plot_layers(["a", "b"], [1.0, 2.0], {"dead": [0.1, np.nan]}),
         "plot_predicted_observed": plots.plot_predicted_observed(line, line, line - 1, line + 1),
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),

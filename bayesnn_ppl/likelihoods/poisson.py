@@ -1,0 +1,44 @@
+"""Counts whose variance is their mean."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+
+from bayesnn_ppl.likelihoods.base import Likelihood, as_events
+from bayesnn_ppl.likelihoods.parameters import check_outputs_argument
+
+__all__ = ["PoissonLikelihood", "poisson_likelihood"]
+
+
+@dataclass(frozen=True)
+class PoissonLikelihood(Likelihood):
+    """y ~ Poisson(exp(f(x))); made by `likelihoods.poisson`."""
+
+    outputs: int | None = 1
+    task = "regression"
+
+    def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:
+        """Poisson with the outputs as log rates; a last axis of length 1 is dropped."""
+        return as_events(dist.Poisson(jnp.exp(self.elements(outputs))))
+
+
+def poisson_likelihood(*, outputs: int | None = 1) -> PoissonLikelihood:
+    """y ~ Poisson(λ), λ = exp(f(x)): p(y) = λ^y e^{−λ} / y!, for counts from 0 on.
+
+    Mean and variance are λ; counts that vary more need `likelihoods.negative_binomial`. Counts
+    are never standardised: load the data with `standardise=False`, and standardise `x` alone.
+
+    Args:
+        outputs: outputs per row, the log rates: 1 for `y` of shape (N,), D for (N, D), None to
+            take the network's output as it is, for example an image of counts (N, H, W).
+
+    Raises:
+        TypeError, ValueError: `outputs` is not a whole number of at least 1. Negative or
+            fractional targets are refused when the program meets the data.
+
+    References:
+        McCullagh and Nelder (1989), Generalized linear models, chapter 6.
+    """
+    return PoissonLikelihood(check_outputs_argument(outputs))

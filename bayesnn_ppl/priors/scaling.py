@@ -1,0 +1,65 @@
+"""Fan-in and fan-out of a parameter, and the prior of one scale that may follow them."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpyro.distributions as dist
+
+from bayesnn_ppl.arguments import positive
+
+__all__ = ["ScaledPrior", "checked_scales", "inputs_of", "outputs_of"]
+
+
+def inputs_of(name: str, shape: tuple[int, ...]) -> int:
+    """The fan-in of a parameter with at least two axes: all axes but the last, multiplied.
+
+    Height × width × in for a convolution. A row of an embedding is looked up, not summed over:
+    its fan-in is 1.
+    """
+    return 1 if _is_embedding(name) else math.prod(shape[:-1])
+
+
+def outputs_of(name: str, shape: tuple[int, ...]) -> int:
+    """The fan-out of a parameter with at least two axes: height × width × out."""
+    return shape[-1] if _is_embedding(name) else math.prod(shape[:-2]) * shape[-1]
+
+
+def _is_embedding(name: str) -> bool:
+    return name.rsplit(".", 1)[-1] == "embedding"
+
+
+@dataclass(frozen=True)
+class ScaledPrior(ABC):
+    """Independent weights of one law; a subclass says which.
+
+    Attributes:
+        scale: of parameters with two axes or more, divided by √fan-in where `fan_in` is set.
+        bias_scale: of the others.
+        fan_in: see `scale`.
+    """
+
+    scale: float
+    bias_scale: float
+    fan_in: bool
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
+        if len(shape) < 2:
+            return self.law(self.bias_scale)
+        return self.law(self.scale / (math.sqrt(inputs_of(name, shape)) if self.fan_in else 1.0))
+
+    @abstractmethod
+    def law(self, scale: float) -> dist.Distribution:
+        """The law of one weight."""
+
+
+def checked_scales(
+    scale: float, bias_scale: float | None, fan_in: bool
+) -> tuple[float, float, bool]:
+    """The fields of a `ScaledPrior`; TypeError or ValueError unless they are what they must be."""
+    if not isinstance(fan_in, bool):
+        raise TypeError(f"The prior's fan_in must be True or False, not {fan_in!r}.")
+    scale = positive(scale, "The prior's scale")
+    if bias_scale is not None:
+        bias_scale = positive(bias_scale, "The prior's bias_scale")
+    return scale, scale if bias_scale is None else bias_scale, fan_in

@@ -1,0 +1,287 @@
+"""Priors of one kind each: sequential Bayes, weights of ±1, Jeffreys, sparsity under Laplace."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro import handlers
+from numpyro.infer import HMC, MCMC, NUTS, SVI, DiscreteHMCGibbs, Trace_ELBO
+from numpyro.infer.autoguide import AutoNormal
+from numpyro.infer.util import potential_energy
+from numpyro.optim import Adam
+from scipy import stats
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import priors
+from bayesnn_ppl.priors.fitting import distribution_of
+from tests.priors.laws import MLP, ROWS, SMALLEST_P, same_law, shapes_of, trace_of
+
+LINEAR = bnn.nn.MLP((), outputs=1)  # kernel (d, 1), bias (1,)
+NOISE = 0.5
+
+
+def posterior_of(draws):
+    """A posterior that holds these draws (chain, draw, ...) and nothing else."""
+    attributes = {"latents": list(draws), "chains": 2, "draws": 1000}
+    return bnn.Posterior.from_arrays(draws, {}, attributes)
+
+
+GENERATOR = np.random.default_rng(5)
+EARLIER = {
+    "net/Dense_0.kernel": 1.0 + 0.3 * GENERATOR.normal(size=(2, 1000, 3, 1)),
+    "net/Dense_0.bias": -2.0 + 0.1 * GENERATOR.normal(size=(2, 1000, 1)),
+    "noise_scale": np.ones((2, 1000)),
+}
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_an_empirical_prior_has_the_moments_of_the_earlier_posterior(covariance):
+    draws, generator = dict(EARLIER), np.random.default_rng(9)
+    # The chains disagree, which is part of the spread; and weights of a kernel are correlated.
+    kernel = draws["net/Dense_0.kernel"] + np.array([0.0, 1.0])[:, None, None, None]
+    draws["net/Dense_0.kernel"] = kernel = kernel + 0.5 * generator.normal(size=(2, 1000, 1, 1))
+    prior = priors.empirical(posterior_of(draws), covariance=covariance, widen=2.0)
+    law = distribution_of(prior, "Dense_0.kernel", (3, 1))
+    assert law.event_shape == (3, 1)
+    flat = kernel.reshape(2000, 3)
+    sigma = 4 * np.cov(flat.T, bias=covariance == "diagonal")
+    if covariance == "diagonal":
+        sigma = np.diag(np.diag(sigma))
+    value = np.array([[0.3], [1.0], [2.0]])
+    expected = stats.multivariate_normal(flat.mean(0), sigma).logpdf(value[:, 0])
+    assert law.log_prob(value) == pytest.approx(expected, rel=1e-4)
+    assert set(shapes_of({"*.bias": dist.Normal(), "*": prior}, LINEAR, ROWS)) == {
+        "Dense_0.bias",
+        "Dense_0.kernel",
+    }
+
+
+def test_two_halves_one_after_the_other_are_the_whole():
+    """Exact in a linear model: the first half's posterior, as a prior, times the second half."""
+    generator = np.random.default_rng(6)
+    x = np.column_stack([generator.normal(size=(40, 2)), np.ones(40)])
+    y = x @ [0.5, -1.0, 0.2] + NOISE * generator.normal(size=40)
+
+    def given(rows, mean, precision):
+        updated = precision + x[rows].T @ x[rows] / NOISE**2
+        return np.linalg.solve(updated, precision @ mean + x[rows].T @ y[rows] / NOISE**2), updated
+
+    first, second = slice(0, 20), slice(20, 40)
+    mean, precision = given(first, np.zeros(3), np.eye(3))
+    draws = generator.multivariate_normal(mean, np.linalg.inv(precision), size=(2, 20_000))
+    prior = priors.empirical(
+        posterior_of({"net/Dense_0.kernel": draws[..., None]}), covariance="full"
+    )
+    flat = prior("Dense_0.kernel", (3, 1)).base_dist
+    found, found_precision = given(second, np.asarray(flat.loc), np.asarray(flat.precision_matrix))
+    whole, whole_precision = given(slice(0, 40), np.zeros(3), np.eye(3))
+    spread = np.sqrt(np.diag(np.linalg.inv(whole_precision)))
+    np.testing.assert_allclose((found - whole) / spread, 0, atol=0.05)
+    np.testing.assert_allclose(found_precision, whole_precision, rtol=0.1, atol=2.0)
+    # The second half alone is another posterior.
+    alone, _ = given(second, np.zeros(3), np.eye(3))
+    assert np.max(np.abs(alone - whole) / spread) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("draws", "settings", "sentence"),
+    [
+        (EARLIER, {"network": "old"}, "has no network `old`: its variables are net.Dense_0.kernel"),
+        (EARLIER, {"covariance": "low rank"}, '"diagonal" or "full"'),
+        (EARLIER, {"widen": 0.0}, "`widen` must be positive"),
+        (
+            {"net/w": np.ones((2, 10, 3))},
+            {},
+            "no finite, positive variance over the draws: the chains stood still",
+        ),
+        (
+            {"net/w": GENERATOR.normal(size=(1, 5, 8))},
+            {"covariance": "full"},
+            "8 weights and the posterior 5 draws",
+        ),
+    ],
+)
+def test_an_earlier_posterior_that_makes_no_prior_is_refused(draws, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        priors.empirical(posterior_of(draws), **settings)
+
+
+def test_an_earlier_posterior_of_another_network_is_refused():
+    prior = priors.empirical(posterior_of(EARLIER))
+    with pytest.raises(ValueError, match="no weights for `Dense_1.bias`. Did you mean `Dense_0."):
+        shapes_of({"Dense_0.*": dist.Normal(), "*": prior})
+    with pytest.raises(
+        ValueError, match=r"`Dense_0.bias` has shape \(1,\), but this network's has"
+    ):
+        shapes_of(prior)
+    with pytest.raises(TypeError, match="takes a Posterior"):
+        priors.empirical(EARLIER)
+
+
+def test_a_run_that_kept_moments_makes_a_diagonal_prior_and_no_full_one():
+    class Moments:
+        has_weights, draws = False, {}
+        moments = {"net.w": (np.array([[1.0], [3.0]]), np.array([[4.0], [4.0]]))}
+
+    law = priors.empirical(Moments())("w", (1,))
+    assert float(law.mean[0]) == pytest.approx(2.0)
+    assert float(law.variance[0]) == pytest.approx(5.0)  # within chains, and between them
+    with pytest.raises(ValueError, match="kept no draws of its weights"):
+        priors.empirical(Moments(), covariance="full")
+
+
+BINARY = {"*.kernel": priors.bernoulli_weights(0.3), "*": dist.Normal(0.0, 0.7)}
+
+
+def binary_model(**settings):
+    table = BINARY | {"*.kernel": priors.bernoulli_weights(0.3, **settings)}
+    return bnn.bayesian_network(LINEAR, table, bnn.likelihoods.gaussian(2.0))
+
+
+SIGNS = np.array([[1.0, 0.4], [-0.8, 1.0], [0.5, -1.0], [1.2, 0.3]], np.float32)
+SUMS = np.array([1.0, 0.3, -0.6, 1.1], np.float32)
+
+
+def test_weights_of_one_bit_are_sampled_by_the_discrete_samplers_of_numpyro():
+    """Against the exact posterior of four sign patterns, the bias integrated out."""
+    patterns = np.array(list(itertools.product([-1.0, 1.0], repeat=2)))
+    covariance = 4.0 * np.eye(4) + 0.49
+    log_p = [
+        stats.multivariate_normal(SIGNS @ w, covariance).logpdf(SUMS)
+        + np.sum(np.log(np.where(w > 0, 0.3, 0.7)))
+        for w in patterns
+    ]
+    exact = np.exp(log_p - np.logaddexp.reduce(log_p))
+    kernel = DiscreteHMCGibbs(HMC(binary_model(), num_steps=3, trajectory_length=None))
+    run = MCMC(kernel, num_warmup=100, num_samples=4000, progress_bar=False)
+    run.run(jax.random.key(0), SIGNS, SUMS)
+    weights = np.asarray(run.get_samples()["net/Dense_0.kernel"][..., 0])
+    found = np.array([np.mean(np.all(weights == w, axis=1)) for w in patterns])
+    assert found.sum() == 1.0
+    # Draws are nearly independent; a tenth of them counted as such is on the safe side.
+    error = np.sqrt(exact * (1 - exact) / 400)
+    assert np.max(np.abs(found - exact) / error) < 5
+    prior = np.prod(np.where(patterns > 0, 0.3, 0.7), axis=1)
+    assert np.max(np.abs(prior - exact) / error) > 5  # the data are seen
+
+
+def test_gradient_based_kernels_are_refused_for_bits_with_what_to_use():
+    with pytest.raises(ValueError) as error:
+        bnn.sample(NUTS(binary_model()), SIGNS, SUMS, warmup=1, draws=1, progress=False)
+    for sentence in (
+        r"\['net/Dense_0.kernel_bit'\] are discrete: the log density has no gradient",
+        r"DiscreteHMCGibbs\(NUTS\(model\)\)",
+        "relaxed_temperature",
+    ):
+        assert error.match(sentence)
+
+
+def test_relaxed_bits_are_concrete_variables():
+    prior = priors.bernoulli_weights(0.3, relaxed_temperature=0.5)
+    shapes = {"kernel": (200, 100)}
+    seeded = handlers.seed(lambda: prior.function(shapes, None), jax.random.key(0))
+    weights = np.asarray(seeded()["kernel"], float)
+    logit = lambda p: np.log(p) - np.log1p(-p)  # noqa: E731
+    # In single precision some draws are ±1 exactly.
+    inside = np.clip((weights + 1) / 2, 1e-7, 1 - 1e-7)
+    uniform = stats.logistic(logit(0.3)).cdf(0.5 * logit(inside))
+    assert same_law(uniform, stats.uniform().cdf) > SMALLEST_P
+    assert (
+        same_law(stats.logistic(logit(0.33)).cdf(0.5 * logit(inside)), stats.uniform().cdf) < 1e-8
+    )
+    assert np.mean(weights > 0) == pytest.approx(0.3, abs=6 * (0.21 / 20_000) ** 0.5)
+
+
+def test_relaxed_bits_are_fitted_by_variational_inference():
+    model = binary_model(relaxed_temperature=0.5)
+    fit = SVI(model, AutoNormal(model), Adam(0.05), Trace_ELBO())
+    losses = fit.run(jax.random.key(0), 150, SIGNS, SUMS, progress_bar=False).losses
+    assert np.isfinite(losses).all()
+    assert losses[-30:].mean() < losses[:10].mean()
+
+
+JEFFREYS_X = np.random.default_rng(2).normal(size=(30, 3))
+
+
+def test_jeffreys_density_is_the_root_of_the_information():
+    prior, generator = priors.jeffreys(JEFFREYS_X), np.random.default_rng(7)
+    values = {
+        "Dense_0": {"kernel": generator.normal(size=(3, 4)), "bias": generator.normal(size=4)},
+        "Dense_1": {"kernel": generator.normal(size=(4, 1)), "bias": np.array([0.3])},
+    }
+    flat = {f"{m}.{p}": v for m, module in values.items() for p, v in module.items()}
+
+    def log_prior(flat):
+        shapes = {name: np.shape(v) for name, v in flat.items()}
+        given = handlers.substitute(lambda: prior.function(shapes, None), data=flat)
+        return handlers.trace(given).get_trace()["jeffreys"]["fn"].log_factor
+
+    jacobian = jax.jacobian(lambda p: MLP.apply({"params": p}, JEFFREYS_X)[:, 0])(
+        jax.tree.map(jnp.asarray, values)
+    )
+    matrix = np.concatenate([np.reshape(j, (30, -1)) for j in jax.tree.leaves(jacobian)], axis=1)
+    _, expected = np.linalg.slogdet(matrix.T.astype(float) @ matrix)
+    assert float(log_prior(flat)) == pytest.approx(expected / 2, rel=1e-3)
+    gradient = jax.grad(log_prior)({n: jnp.asarray(v, float) for n, v in flat.items()})
+    assert all(np.isfinite(g).all() for g in gradient.values())
+    # Permuted hidden units and flipped signs are the same function, with the same density.
+    turned = {
+        "Dense_0.kernel": -flat["Dense_0.kernel"][:, ::-1],
+        "Dense_0.bias": -flat["Dense_0.bias"][::-1],
+        "Dense_1.kernel": -flat["Dense_1.kernel"][::-1],
+        "Dense_1.bias": flat["Dense_1.bias"],
+    }
+    assert float(log_prior(turned)) == pytest.approx(expected / 2, rel=1e-3)
+
+
+def test_a_program_under_jeffreys_prior_starts_and_has_a_density():
+    model = bnn.bayesian_network(
+        bnn.nn.MLP((2,), outputs=1), priors.jeffreys(JEFFREYS_X), bnn.likelihoods.gaussian(0.3)
+    )
+    trace = trace_of(model.prior, model.network, JEFFREYS_X[:1])
+    values = {n: s["value"] for n, s in trace.items() if "Dense" in n and s["type"] == "sample"}
+    y = np.sin(JEFFREYS_X[:, 0])
+    assert np.isfinite(potential_energy(model, (JEFFREYS_X, y), {}, values))
+
+
+def test_the_mode_under_laplace_is_sparse_and_the_posterior_is_not():
+    generator = np.random.default_rng(8)
+    x = generator.normal(size=(40, 6)).astype(np.float32)
+    y = (x[:, 0] - 0.7 * x[:, 1] + NOISE * generator.normal(size=40)).astype(np.float32)
+    scale = 0.05
+    table = {"*.kernel": priors.laplace(scale), "*": dist.Normal(0.0, 1e-3)}
+    model = bnn.bayesian_network(LINEAR, table, bnn.likelihoods.gaussian(NOISE))
+
+    mode, step = np.zeros(6), NOISE**2 / np.linalg.eigvalsh(x.T @ x)[-1]
+    for _ in range(2000):  # proximal gradient steps
+        moved = mode - step * x.T @ (x @ mode - y) / NOISE**2
+        mode = np.sign(moved) * np.maximum(np.abs(moved) - step / scale, 0)
+
+    energy = jax.jit(
+        lambda w: potential_energy(
+            model, (x, y), {}, {"net/Dense_0.kernel": w[:, None], "net/Dense_0.bias": jnp.zeros(1)}
+        )
+    )
+    zero = mode == 0
+    assert zero.sum() >= 3 and not zero[:2].any()
+    around = mode + 0.02 * generator.normal(size=(50, 6))
+    assert all(energy(w) > energy(mode) for w in around)  # the mode of the program's density
+
+    posterior = bnn.sample(
+        HMC(model, num_steps=8, trajectory_length=None),
+        x,
+        y,
+        warmup=200,
+        draws=500,
+        chains=1,
+        progress=False,
+    )
+    draws = posterior.draws["net.Dense_0.kernel"][0, ..., 0]
+    assert np.all(draws != 0)
+    spread = draws[:, zero].std(axis=0)
+    assert np.all(spread > 0.02)
+    # Weights that are zero at the mode are hardly ever near zero in the posterior.
+    assert np.mean(np.abs(draws[:, zero]) < 0.01 * spread) < 0.1
