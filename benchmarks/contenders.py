@@ -50,15 +50,17 @@ class Problem:
     """A posterior, and the functions at test inputs that samplers are judged by.
 
     Args:
-        name: a data set of `BAYESNN_DATA`, split 0.
+        name: a data set of `BAYESNN_DATA`.
         network: "small" (`mlp_regression_small`, N(0, 1/30)), "50" (one hidden layer and a
-            learned noise, N(0, 1)) or "16-16" (mean and scale, N(0, 1)), all relu.
+            learned noise, N(0, 1)), "50-heads" (the same to mean and scale, as bde has it) or
+            "16-16" (mean and scale, N(0, 1)), all relu.
+        split: which standard split.
     """
 
-    def __init__(self, name: str, network: str = "small") -> None:
+    def __init__(self, name: str, network: str = "small", *, split: int = 0) -> None:
         import bayesnn_ppl as bnn
 
-        self.name, self.network, self.data = name, network, bnn.data.load(name, split=0)
+        self.name, self.network, self.data = name, network, bnn.data.load(name, split=split)
         make, prior = bnn.models.mlp, bnn.priors.normal(1.0)
         likelihoods = bnn.likelihoods
         self.model = {
@@ -68,6 +70,12 @@ class Problem:
             "50": lambda: make(
                 hidden=(50,), likelihood=likelihoods.gaussian(), prior=prior, activation="relu"
             ),
+            "50-heads": lambda: make(
+                hidden=(50,),
+                likelihood=likelihoods.heteroscedastic(),
+                prior=prior,
+                activation="relu",
+            ),
             "16-16": lambda: make(
                 hidden=(16, 16),
                 likelihood=likelihoods.heteroscedastic(),
@@ -75,7 +83,7 @@ class Problem:
                 activation="relu",
             ),
         }[network]()
-        self.hidden = {"small": [50], "50": [50], "16-16": [16, 16]}[network]
+        self.hidden = [16, 16] if network == "16-16" else [50]
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -330,6 +338,7 @@ def ours(
     budget: float,
     *,
     chains: int = CHAINS,
+    draws: int = 200_000,
     init: Any = None,
 ) -> dict[str, Any]:
     """Any kernel under `bnn.sample`; the budget holds training, warm-up and sampling."""
@@ -350,7 +359,7 @@ def ours(
         kernel,
         *problem.data.train,
         warmup=warmup,
-        draws=200_000,
+        draws=draws,
         chains=chains,
         seed=0,
         init=init,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayesnn_ppl.cli.parser import choice, number, numbers, share, whole
+from bayesnn_ppl.cli.parser import choice, number, number_or_auto, numbers, share, whole
 
 __all__ = ["KERNELS", "OPTIONS"]
 
@@ -130,8 +130,9 @@ _INTEGRATORS = (
 OPTIONS: dict[str, Option] = {
     "step_size": Option(
         "first step size, for mala eta of the drift eta grad U; warm-up adapts it. For sgld, "
-        "sghmc, langevin and sgnht the squared time step on the summed loss, which stays",
-        number(),
+        "sghmc, langevin and sgnht the squared time step on the summed loss, which stays; auto "
+        "looks by pilot runs for the largest that keeps the temperature",
+        number_or_auto,
         "H",
         "units of the unconstrained parameters",
         "nuts 1, hmc 0.01, chees 0.1, mala 0.0001, random-walk 0.1, parallel-tempering 0.1, "

@@ -10,7 +10,9 @@ from typing import Any
 from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS
 from bayesnn_ppl.cli.parser import Parser, option
 
-__all__ = ["add_kernel", "check_kernel", "chosen_kernel", "make_kernel"]
+__all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_kernel"]
+
+_FIRST_STEP = 1e-5  # where the search begins; it goes up or down by factors of 4
 
 _LENGTHS = ("trajectory_length", "num_steps", "trajectory_prior_variance")
 
@@ -53,9 +55,14 @@ def check_kernel(options: Mapping[str, Any]) -> None:
     if missing:
         raise ValueError(
             f"The kernel {kernel} needs {_and(missing)}: there is no default that would suit other "
-            "data. `bnn.find_step_size` looks for the largest step that keeps the temperature."
+            "data. `--step-size auto` looks for the largest step that keeps the temperature."
             if "--step-size" in missing
             else f"The kernel {kernel} needs {_and(missing)}."
+        )
+    if options["step_size"] == "auto" and "step_size" not in KERNELS[kernel].needs:
+        raise ValueError(
+            f"The warm-up of the kernel {kernel} adapts the step size by itself: leave "
+            "`--step-size auto` out."
         )
     lengths = [_flag(name) for name in _LENGTHS if name in given]
     if len(lengths) > 1:
@@ -93,6 +100,24 @@ def chosen_kernel(options: Mapping[str, Any]) -> dict[str, Any]:
         if "num_leapfrogs" not in settings:
             settings.setdefault("trajectory_length", math.pi / 2)
     return {"kernel": name, "settings": settings}
+
+
+def find_step(
+    program: Any, x: Any, y: Any, options: Mapping[str, Any], *, report: Any = None
+) -> float:
+    """The step size that `--step-size auto` means, by pilot runs; see `find_step_size`.
+
+    Raises:
+        ValueError: no step size that was tried keeps the temperatures.
+    """
+    import bayesnn_ppl as bnn
+
+    kernel = make_kernel(program, chosen_kernel({**options, "step_size": _FIRST_STEP}))
+    chains, seed = options["chains"], options["seed"]
+    found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
+    if found.step_size is None:
+        raise ValueError(f"`--step-size auto` found none: {found.sentence}")
+    return found.step_size
 
 
 def make_kernel(program: Any, chosen: Mapping[str, Any]) -> Any:

@@ -15,6 +15,7 @@ __all__ = [
     "duration",
     "levels",
     "number",
+    "number_or_auto",
     "numbers",
     "option",
     "share",
@@ -133,6 +134,16 @@ def number(*, above: float = 0.0, below: float = math.inf) -> Callable[[str], fl
         return value
 
     return convert
+
+
+def number_or_auto(text: str) -> float | str:
+    """A number above 0, or the word `auto`."""
+    if text == "auto":
+        return text
+    try:
+        return number()(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or `auto`") from None
 
 
 def share(text: str) -> float:

@@ -15,7 +15,7 @@ from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
 from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
-from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
+from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name
@@ -40,6 +40,12 @@ def run_sample(arguments: argparse.Namespace) -> int:
     mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method)
     dataset, data = load_data(options)
     program, model, path = _model(arguments, dataset)
+    talk = not (arguments.quiet or arguments.json)
+    if arguments.step_size == "auto":
+        with failures_named(path):
+            options["step_size"] = find_step(
+                program, *dataset.train, options, report=note if talk else None
+            )
     run = remember(
         dataset,
         made_by="bayesnn sample",
@@ -50,7 +56,6 @@ def run_sample(arguments: argparse.Namespace) -> int:
     )
     label = Path(run.model_label).stem
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
-    talk = not (arguments.quiet or arguments.json)
     if talk:
         note(f"{run.model_label} on {dataset!r}")
     keep = _keep(options, dataset)

@@ -4,10 +4,12 @@ import inspect
 import json
 import math
 
+import numpy as np
 import numpyro.infer
 import pytest
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
@@ -174,10 +176,31 @@ def test_options_of_another_kernel_are_refused(name):
 
 @pytest.mark.parametrize("kernel", ["sgld", "sghmc", "langevin", "sgnht"])
 def test_what_a_kernel_needs_must_be_given(kernel):
-    with pytest.raises(ValueError, match=f"{kernel} needs --step-size and --batch-size: .*find"):
+    with pytest.raises(ValueError, match=f"{kernel} needs --step-size and --batch-size: .*auto"):
         check_kernel(parsed(f"--kernel {kernel}"))
     with pytest.raises(ValueError, match=f"{kernel} needs --batch-size."):
         check_kernel(parsed(f"--kernel {kernel} --step-size 1e-4"))
+
+
+def test_only_kernels_that_do_not_adapt_look_for_their_step():
+    with pytest.raises(ValueError, match="kernel hmc adapts the step size by itself"):
+        check_kernel(parsed("--kernel hmc --step-size auto"))
+    with pytest.raises(SystemExit):
+        parsed("--kernel sgld --step-size automatic")
+
+
+def test_the_step_that_is_found_is_that_of_the_run(tmp_path, capsys):
+    """A linear model of known scale: the step is found, stored, and used by a run that goes on."""
+    run = tmp_path / "run"
+    line = "sample linear --kernel sghmc --step-size auto --batch-size 199 --steps-per-draw 5"
+    line += f" --chains 2 --warmup 10 --draws 20 --out {run}"
+    assert main(line.split()) == 0
+    shown = capsys.readouterr().err
+    stored = json.loads((run / "run.json").read_text())["kernel"]["settings"]["step_size"]
+    assert f"step size {stored:.2e}: right" in shown
+    posterior = bnn.load(run)
+    np.testing.assert_allclose(posterior.statistics["step_size"], stored, rtol=1e-6)
+    assert main(["extend", str(run), "--draws", "5", "--quiet", "--no-diagnose"]) == 0
 
 
 def test_runs_of_before_go_on_with_the_kernels_of_then():
