@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from numpyro.distributions.transforms import Transform
 from numpyro.infer.mcmc import MCMCKernel
 
 __all__ = ["describe", "fresh_kernel", "identity_key"]
@@ -87,7 +88,13 @@ def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
         return (type(value), key(vars(fresh_kernel(value))))
     if isinstance(value, dist.Distribution):
         leaves, structure = jax.tree.flatten(value)
+        try:
+            hash(structure)
+        except TypeError:  # that of a transformed distribution holds a dictionary
+            return (type(value), key(vars(value)))
         return (structure, tuple(key(leaf) for leaf in leaves))
+    if isinstance(value, Transform):
+        return (type(value), key({k: v for k, v in vars(value).items() if k != "_inv"}))
     if isinstance(value, partial):
         return (partial, key(value.func), key(value.args), key(value.keywords))
     if isinstance(value, types.MethodType):
@@ -155,8 +162,9 @@ def describe(value: Any) -> str:
 
     A function is known by its name and a hash of its source.
     """
-    if isinstance(value, dist.Distribution):
-        parts = {name: getattr(value, name) for name in value.arg_constraints}
+    if isinstance(value, dist.Distribution | Transform):
+        parts = {name: getattr(value, name) for name in getattr(value, "arg_constraints", ())}
+        parts = parts or _parts_of_wrapper(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         # Flax adds `parent` and, unless it was given, an empty `name`.
         parts = {
@@ -166,8 +174,14 @@ def describe(value: Any) -> str:
         }
     elif isinstance(value, tuple | list):
         return f"({', '.join(describe(item) for item in value)})"
+    elif isinstance(value, Mapping):
+        return f"{{{', '.join(f'{k}: {describe(v)}' for k, v in value.items())}}}"
     elif isinstance(value, np.ndarray | jax.Array):
-        return str(np.asarray(value).tolist()) if value.size <= 4 else f"array{value.shape}"
+        array = np.asarray(value)
+        if array.size <= 4:
+            return str(array.tolist())
+        content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        return f"array{array.shape}#{content[:12]}"
     elif isinstance(value, bool | int | float | str):
         return repr(value)
     elif isinstance(value, types.FunctionType) and not _of_library(value):
@@ -177,6 +191,16 @@ def describe(value: Any) -> str:
         return f"{getattr(value, '__module__', type(value).__module__)}.{name}"
     inside = ", ".join(f"{name}={describe(part)}" for name, part in parts.items())
     return f"{type(value).__name__.lstrip('_')}({inside})"
+
+
+def _parts_of_wrapper(value: Any) -> dict[str, Any]:
+    """What an expanded, transformed or mixed distribution, or a transform, is made of."""
+    kinds = (dist.Distribution, Transform, np.ndarray, jax.Array, int, float, list, tuple)
+    return {
+        name.lstrip("_"): part
+        for name, part in vars(value).items()
+        if isinstance(part, kinds) and name not in ("_validate_args", "_inv")
+    }
 
 
 def _source_hash(function: types.FunctionType) -> str:

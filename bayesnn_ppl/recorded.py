@@ -63,7 +63,10 @@ class RecordedPrediction(Prediction):
         return entropy, entropy - _entropy(self._kept["probability"]).mean(0)
 
     def _quantiles(self, levels: np.ndarray) -> np.ndarray:
-        return self._centre + self._scale * np.quantile(self._kept["y"], levels, axis=0)
+        kept = self._kept["y"]
+        # Between two counts there is none.
+        method: Any = "inverted_cdf" if kept.dtype.kind in "iub" else "linear"
+        return self._centre + self._scale * np.quantile(kept, levels, axis=0, method=method)
 
     def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
         """Samples of y, shape (count, N, ...), each of another draw, chosen at random.

@@ -3,10 +3,11 @@
     BAYESNN_DATA=... python -m benchmarks.published_airfoil --bde PYTHON [--splits 0 1]
         [--out benchmarks/results]
 
-Ten members, 50 000 steps of warm-up and 10 000 of sampling, every tenth kept; a relu net of 16-16 to
-mean and scale, N(0, 1) weights, standardised data, in which RMSE and NLL stand here. Published (the
-paper of `sklearn-contrib-bde`, ten cores): RMSE 0.1215 +- 0.0042, NLL -0.9126 +- 0.0131, 235 to 246 s;
-its splits and its network are not ours to know, so it is bde's own row that `mile` is held against.
+Ten members, 50 000 steps of warm-up and 10 000 of sampling, every tenth kept; a relu net of 16-16
+to mean and scale, N(0, 1) weights, standardised data, in which RMSE and NLL stand here. Published
+(the paper of `sklearn-contrib-bde`, ten cores): RMSE 0.1215 +- 0.0042, NLL -0.9126 +- 0.0131, 235
+to 246 s; its splits and its network are not ours to know, so it is bde's own row that `mile` is
+held against.
 """
 
 import argparse

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from numpyro.distributions.transforms import AffineTransform
 from numpyro.infer import AIES, HMC, NUTS
 
 import bayesnn_ppl as bnn
@@ -102,3 +103,26 @@ def test_a_description_knows_programs_apart():
     assert describe(bnn.models.linear()) != describe(bnn.models.linear(temperature=0.5))
     assert describe(reads_a_global) != describe(calls_another)
     assert " at 0x" not in describe(bnn.models.mlp(prior=reads_a_global))
+
+
+WRAPPED = [
+    dist.HalfNormal(1.0).expand([3]),
+    dist.HalfNormal(2.0).expand([3]),
+    dist.HalfNormal(1.0).expand([2]),
+    dist.HalfNormal(1.0).expand([3]).to_event(1),
+    dist.TransformedDistribution(dist.Gamma(2.0, 1.0), AffineTransform(1.0, 2.0)),
+    dist.TransformedDistribution(dist.Gamma(2.0, 1.0), AffineTransform(1.0, 3.0)),
+    dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), dist.Normal(np.zeros(2), 1.0)),
+    dist.MixtureSameFamily(dist.Categorical(np.ones(2) / 2), dist.Normal(np.zeros(2), 2.0)),
+]
+
+
+def test_a_description_knows_wrapped_distributions_and_arrays_apart():
+    texts = [describe(one) for one in WRAPPED]
+    assert len(set(texts)) == len(WRAPPED)
+    assert not [text for text in texts if " at 0x" in text]
+    again = dist.TransformedDistribution(dist.Gamma(2.0, 1.0), AffineTransform(1.0, 2.0))
+    assert describe(again) == texts[4] and identity_key(again) == identity_key(WRAPPED[4])
+    assert identity_key(WRAPPED[4]) != identity_key(WRAPPED[5])
+    assert describe(np.arange(9.0)) != describe(np.zeros(9))
+    assert describe(np.arange(9.0)) == describe(np.arange(9.0))

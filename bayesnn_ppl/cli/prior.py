@@ -8,12 +8,11 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
-from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, print_json
 from bayesnn_ppl.cli.runs import require_new
-from bayesnn_ppl.cli.user_model import failures_named, load_program, split_name
+from bayesnn_ppl.cli.sampling import chosen_model
+from bayesnn_ppl.cli.user_model import failures_named
 
 __all__ = ["run_prior"]
 
@@ -28,7 +27,7 @@ def run_prior(arguments: argparse.Namespace) -> int:
     if folder is not None:
         require_new(folder)
     dataset, _ = load_data(vars(arguments))
-    model, path = _model(arguments, dataset)
+    model, _, path = chosen_model(arguments, dataset)
     x = _rows(dataset.train.x, arguments.rows)
     settings = {"draws": arguments.draws, "seed": arguments.seed}
     with failures_named(path):
@@ -58,25 +57,6 @@ def _refuse_temperatures(arguments: argparse.Namespace) -> None:
                 f"A temperature scales log densities, and draws from the prior never see one. "
                 f"Leave --{flag.replace('_', '-')} out."
             )
-
-
-def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, Path | None]:
-    """The program, and the user's file if it is the user's."""
-    given = {
-        name: value for name in MODEL_OPTIONS if (value := getattr(arguments, name)) is not None
-    }
-    if not zoo.is_file(arguments.model):
-        zoo.check_inputs(arguments.model, dataset.train.x)
-        classes = dataset.classes
-        return zoo.build(arguments.model, given, task=dataset.task, classes=classes), None
-    path, name = split_name(arguments.model)
-    if given:
-        flags = ", ".join(f"--{option.replace('_', '-')}" for option in given)
-        raise ValueError(
-            f"The options {flags} are for models of the zoo; `{path}` is a program of your own. "
-            "Set these things there."
-        )
-    return load_program(path, name), path
 
 
 def _rows(x: np.ndarray, most: int) -> np.ndarray:

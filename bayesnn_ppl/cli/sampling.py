@@ -23,7 +23,7 @@ from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
-__all__ = ["TENSORBOARD", "draw", "report", "reserved", "run_sample"]
+__all__ = ["TENSORBOARD", "chosen_model", "draw", "report", "reserved", "run_sample"]
 
 TENSORBOARD = "tensorboard"  # folder of the events, in that of the run
 _PROBE_VALUES = 2000
@@ -39,13 +39,12 @@ def run_sample(arguments: argparse.Namespace) -> int:
     prepare_devices(arguments.chains, arguments.devices)
     mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method)
     dataset, data = load_data(options)
-    program, model, path = _model(arguments, dataset)
+    program, model, path = chosen_model(arguments, dataset)
     talk = not (arguments.quiet or arguments.json)
     if arguments.step_size == "auto":
         with failures_named(path):
-            options["step_size"] = find_step(
-                program, *dataset.train, options, report=note if talk else None
-            )
+            x, y = dataset.train
+            options["step_size"] = find_step(program, x, y, options, report=note if talk else None)
     run = remember(
         dataset,
         made_by="bayesnn sample",
@@ -183,7 +182,9 @@ def _next_steps(run: Run, folder: Path, *, weights: bool) -> str:
     )
 
 
-def _model(arguments: argparse.Namespace, dataset: Any) -> tuple[Any, dict[str, Any], Path | None]:
+def chosen_model(
+    arguments: argparse.Namespace, dataset: Any
+) -> tuple[Any, dict[str, Any], Path | None]:
     """The program, what brings it back, and the user's file if it is the user's."""
     given = {
         name: value for name in MODEL_OPTIONS if (value := getattr(arguments, name)) is not None

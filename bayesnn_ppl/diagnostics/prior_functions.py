@@ -141,9 +141,7 @@ class _Plan:
 @partial(jax.jit, static_argnames=("program", "plan"))
 def _some_draws(program: Program, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
     # One after another: on a CPU convolutions with as many kernels as draws are slow.
-    return jax.lax.map(
-        lambda index: _one_draw(program, plan, key_of_draw(key, index), x), indices
-    )
+    return jax.lax.map(lambda index: _one_draw(program, plan, key_of_draw(key, index), x), indices)
 
 
 def _one_draw(program: Program, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:

@@ -185,12 +185,12 @@ def hierarchical(
         and 4; Papaspiliopoulos et al. (2007), A general framework for the parametrization of
         hierarchical models.
     """
-    over = checked_over(over, (*_SHARED, *_BY_AXIS))
+    sharing = checked_over(over, (*_SHARED, *_BY_AXIS))
     if groups is not None:
         groups = whole_number(groups, "`groups`", at_least=1)
-        if over != "filter_group":
+        if sharing != "filter_group":
             raise ValueError('`groups` divides filters: it goes with over="filter_group" only.')
-    if others is not None and (not isinstance(over, str) or _BY_AXIS.get(over, 0) == 0):
+    if others is not None and (not isinstance(sharing, str) or _BY_AXIS.get(sharing, 0) == 0):
         raise ValueError(
             f"`others` has no use with over={over!r}, which has a scale for every parameter. A "
             "table by name gives some parameters another prior."
@@ -205,7 +205,7 @@ def hierarchical(
     return NetworkPrior(
         _Hierarchical(
             dist.HalfNormal(1.0) if scale is None else checked_scale_law(scale),
-            over,
+            sharing,
             checked_flag(fan_in, "The prior's fan_in"),
             checked_flag(centred, "The prior's centred"),
             groups,
@@ -230,7 +230,7 @@ def residual_blocks(depth: int = 20) -> dict[str, tuple[str, ...]]:
     depth = whole_number(depth, "`depth`", at_least=8)
     if (depth - 2) % 6:
         raise ValueError(f"The depth of the network must be 6n + 2, not {depth}.")
-    groups = {"head": ("Dense_0.*",), "stem": ("*_0.*",)}
+    groups: dict[str, tuple[str, ...]] = {"head": ("Dense_0.*",), "stem": ("*_0.*",)}
     layer = 1
     for stage in range(3):
         for block in range((depth - 2) // 6):
