@@ -108,7 +108,7 @@ PROGRAMS = {
     ),
     "targets outside the support": (
         PROGRAM.replace("dist.Normal(x @ slope, 1.0)", "dist.Poisson((x @ slope) ** 2)"),
-        ["Poisson", "support"],
+        ["Poisson", "counts must be 0, 1, 2"],
     ),
     "quantities for labels": (
         PROGRAM.replace("Normal(x @ slope, 1.0)", "Categorical(logits=x[:, :1] * slope)"),

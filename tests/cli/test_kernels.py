@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import numpyro.infer
@@ -189,18 +190,29 @@ def test_only_kernels_that_do_not_adapt_look_for_their_step():
         parsed("--kernel sgld --step-size automatic")
 
 
-def test_the_step_that_is_found_is_that_of_the_run(tmp_path, capsys):
-    """A linear model of known scale: the step is found, stored, and used by a run that goes on."""
+def test_the_step_that_is_found_is_that_of_the_run(tmp_path, capsys, monkeypatch):
+    """The search itself is tested where `find_step_size` is."""
+    searched = []
+
+    def search(kernel, x, y, *, chains, seed, report):
+        searched.append((kernel, len(x), len(y), chains, seed))
+        report("step size 3.00e-05: right")
+        return SimpleNamespace(step_size=None if seed else 3e-5, sentence="No step size passed.")
+
+    monkeypatch.setattr(bnn, "find_step_size", search)
     run = tmp_path / "run"
     line = "sample linear --kernel sghmc --step-size auto --batch-size 199 --steps-per-draw 5"
     line += f" --chains 2 --warmup 10 --draws 20 --out {run}"
+    assert main([*line.split(), "--seed", "1"]) == 1
+    assert "`--step-size auto` found none: No step size passed." in capsys.readouterr().err
     assert main(line.split()) == 0
-    shown = capsys.readouterr().err
-    stored = json.loads((run / "run.json").read_text())["kernel"]["settings"]["step_size"]
-    assert f"step size {stored:.2e}: right" in shown
+    assert "step size 3.00e-05: right" in capsys.readouterr().err
+    stored = json.loads((run / "run.json").read_text())["kernel"]["settings"]
+    assert stored == {"step_size": 3e-5, "batch_size": 199, "steps_per_draw": 5}
+    kernel, *given = searched[1]
+    assert isinstance(kernel, bnn.kernels.SGHMC) and given == [398, 398, 2, 0]
     posterior = bnn.load(run)
-    np.testing.assert_allclose(posterior.statistics["step_size"], stored, rtol=1e-6)
-    assert main(["extend", str(run), "--draws", "5", "--quiet", "--no-diagnose"]) == 0
+    np.testing.assert_allclose(posterior.statistics["step_size"], 3e-5, rtol=1e-6)
 
 
 def test_runs_of_before_go_on_with_the_kernels_of_then():
