@@ -93,7 +93,7 @@ def _figures(
 
 def _function_figure(model: Any, x: np.ndarray, dataset: Any, settings: dict[str, int]) -> Any:
     """Functions of the one or two features there are, or along a line through the data."""
-    names, target = list(dataset.feature_names), dataset.target_name
+    names, target = list(dataset.feature_names), f"{dataset.target_name} [standardised]"
     low, high = x.min(axis=0), x.max(axis=0)
     if x.ndim == 2 and x.shape[1] == 2:
         sides = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
