@@ -180,7 +180,10 @@ def picture(found: Mapping[str, Mapping[str, Any]]) -> Any:
             axis.axhline(0.1, color="0.3", linestyle="--", linewidth=0.8)
             axis.set_ylim(0, 1.02)
             axis.legend(fontsize="small")
-        figure.supylabel("share of the images in the largest class of a draw (median, 5 to 95 %)")
+        figure.supylabel(
+            "share of the images in the largest class of a draw (median, 5 to 95 %)",
+            fontsize="medium",
+        )
         figure.suptitle("Draws from a prior that put most images in one class")
         return figure
 
