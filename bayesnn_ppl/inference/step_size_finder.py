@@ -110,18 +110,23 @@ def find_step_size(
             if passes(step_size):
                 break
     else:
-        _search(first, passes)
+        _search(first, passes, lambda step_size: pilots[step_size].status)
     return _found(kernel, pilots, tolerance)
 
 
-def _search(first: float, passes: Callable[[float], bool]) -> None:
-    """Up or down from `first` until the verdict changes, then between the last two."""
+def _search(first: float, passes: Callable[[float], bool], status: Callable[[float], str]) -> None:
+    """Up or down from `first` until the verdict changes, then between the last two.
+
+    On the way down it ends where a pilot is too short to tell: shorter steps go less far still.
+    """
     good = passes(first)
     factor, step_size = (_RATIO if good else 1 / _RATIO), first
     for _ in range(_MOST_RUNGS - 1):
         step_size *= factor
         if passes(step_size) != good:
             passes(step_size / math.sqrt(factor))
+            return
+        if not good and status(step_size) == "not known":
             return
 
 
