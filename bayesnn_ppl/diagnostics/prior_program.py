@@ -13,6 +13,7 @@ from numpyro.contrib.module import ParamShape
 from bayesnn_ppl.diagnostics.layer_activity import Layers, networks_called
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.priors.scale_mixture import CANCELLING
 
 __all__ = [
     "Kind",
@@ -160,7 +161,8 @@ def _check(trace: Mapping[str, Any], rows: int) -> None:
             'that of the rows. Put it inside `numpyro.plate("data", x.shape[0], ...)`.'
         )
     for name, site in trace.items():
-        if site["type"] == "sample" and site["is_observed"] and name != "y":
+        added = site["type"] == "sample" and site["is_observed"] and name != "y"
+        if added and not site["infer"].get(CANCELLING):
             raise ValueError(
                 f"The program adds `{name}` to its log density, as an observation or a factor. Its "
                 "prior then is not what it draws when it is run forward, and only a sampler can "

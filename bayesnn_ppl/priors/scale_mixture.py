@@ -14,6 +14,7 @@ from bayesnn_ppl.arguments import positive
 from bayesnn_ppl.priors.fitting import innermost, lower_bound
 
 __all__ = [
+    "CANCELLING",
     "InverseGammaScale",
     "checked_flag",
     "checked_scale_law",
@@ -22,6 +23,8 @@ __all__ = [
     "sample_scaled",
     "site_of",
 ]
+
+CANCELLING = "cancelling_factor"  # in the `infer` of a site
 
 
 def sample_scaled(name: str, shape: tuple[int, ...], scale: Any, *, centred: bool) -> Any:
@@ -42,10 +45,18 @@ def sample_scaled(name: str, shape: tuple[int, ...], scale: Any, *, centred: boo
         infer={"network_parameter": True},
     )
     log_scales = jnp.sum(jnp.log(scale)) * (math.prod(shape) / jnp.size(scale))
-    numpyro.factor(f"{name}_scaled", -log_scales)
+    _cancelling_factor(f"{name}_scaled", -log_scales)
     # The name by which `temperature.py` knows a Jacobian.
-    numpyro.factor(f"_{name}_base_log_det", log_scales)
+    _cancelling_factor(f"_{name}_base_log_det", log_scales)
     return numpyro.deterministic(name, scale * base)
+
+
+def _cancelling_factor(name: str, log_factor: Any) -> None:
+    """One of two factors that cancel; marked, because draws from the prior need not mind them."""
+    unit = dist.Unit(log_factor)
+    numpyro.sample(
+        name, unit, obs=unit.sample(None), infer={"is_auxiliary": True, CANCELLING: True}
+    )
 
 
 def site_of(group: str, name: str) -> str:

@@ -414,3 +414,19 @@ def test_a_parameter_without_a_prior_is_refused():
 
     with pytest.raises(ValueError, match="Parameters of `net` have no prior"):
         prior_predictive(model, X)
+
+
+def test_priors_that_are_not_centred_are_drawn_from_like_others():
+    """Their two factors cancel, so that what is drawn forward is the prior."""
+    x = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
+    sds = [
+        prior_predictive(
+            bnn.models.mlp(
+                hidden=(4,), prior=bnn.priors.hierarchical(over="network", centred=centred)
+            ),
+            x,
+            draws=2000,
+        ).scale.sd
+        for centred in (True, False)
+    ]
+    assert sds[0] == pytest.approx(sds[1], rel=0.25)
