@@ -15,7 +15,14 @@ from jax.scipy.special import logsumexp, xlogy
 from numpyro import handlers
 from numpyro.distributions import constraints
 
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.likelihoods.observed import (
+    BERNOULLI,
+    CATEGORICAL,
+    base_distribution,
+    is_label,
+    likelihood_name,
+)
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
 from bayesnn_ppl.precision import arithmetic
 
@@ -36,32 +43,6 @@ __all__ = [
 ]
 
 _DRAWS_AT_ONCE = 16
-_CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
-_BERNOULLI = (dist.BernoulliLogits, dist.BernoulliProbs)
-_WRAPPERS = (
-    dist.Independent,
-    dist.ExpandedDistribution,
-    dist.MaskedDistribution,
-    PseudoLikelihood,
-)
-
-
-def base_distribution(fn: Any) -> Any:
-    """The distribution of `y` inside `Independent`, `Expanded`, `Masked` and pseudo-likelihoods."""
-    while isinstance(fn, _WRAPPERS):
-        fn = fn.base_dist
-    return fn
-
-
-def likelihood_name(fn: Any) -> str:
-    """What the observed site's distribution is called; a pseudo-likelihood is called one."""
-    base = type(base_distribution(fn)).__name__
-    return f"{type(fn).__name__} of {base}" if isinstance(fn, PseudoLikelihood) else base
-
-
-def is_label(fn: Any) -> bool:
-    """Whether the distribution is one over class labels."""
-    return isinstance(base_distribution(fn), (*_CATEGORICAL, *_BERNOULLI))
 
 
 def check_support(fn: Any, y: np.ndarray, name: str) -> None:
@@ -94,27 +75,13 @@ def _allowed(base: Any) -> str:
         )
     allowed = (
         f"labels must be 0 … {support.upper_bound}"
-        if isinstance(base, _CATEGORICAL)
+        if isinstance(base, CATEGORICAL)
         else f"its support is {support}"
     )
     return (
         f"{allowed}. Renumber the labels, or choose the number of classes or the likelihood to "
         "suit them."
     )
-
-
-class _Program:
-    """A model as a static argument of jitted functions: equal to one of equal parts."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._key = identity_key(model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Program) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 def _distribution(model: Any, values: Mapping[str, Any], x: Any) -> Any:
@@ -126,13 +93,13 @@ def _distribution(model: Any, values: Mapping[str, Any], x: Any) -> Any:
     return fn.base_dist if isinstance(fn, PseudoLikelihood) else fn
 
 
-def _observed(program: _Program, values: Mapping[str, Any], x: Any) -> Any:
+def _observed(program: StaticProgram, values: Mapping[str, Any], x: Any) -> Any:
     return _distribution(program.model, values, x)
 
 
 @partial(jax.jit, static_argnames=("program", "function", "at_once"))
 def _over_draws(
-    program: _Program, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
+    program: StaticProgram, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
 ) -> Any:
     """`function` of the mixture's components, a distribution batched over draws."""
     components = jax.lax.map(
@@ -142,7 +109,7 @@ def _over_draws(
 
 
 @partial(jax.jit, static_argnames=("program", "at_once"))
-def _sample(program: _Program, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
+def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, key = pair
         return _observed(program, values, x).sample(key)
@@ -171,7 +138,7 @@ def _bytes_of(jaxpr: Any) -> int:
 def _probabilities(fn: Any) -> Any:
     base = base_distribution(fn)
     p = base.probs
-    if isinstance(base, _BERNOULLI):
+    if isinstance(base, BERNOULLI):
         p = jnp.stack([1 - p, p], axis=-1)
     return jnp.broadcast_to(p, (*fn.shape(), p.shape[-1]))
 
@@ -292,7 +259,7 @@ class Components:
         memory: int,
         float64: bool,
     ) -> None:
-        self._program = _Program(model)
+        self._program = StaticProgram(model)
         self._draws, self.x, self.float64 = dict(draws), x, float64
         self.count = next(iter(self._draws.values())).shape[0]
         with self._precision():

@@ -22,13 +22,13 @@ from bayesnn_ppl.diagnostics.layer_activity import (
 )
 from bayesnn_ppl.diagnostics.prior_program import (
     Kind,
-    Program,
     forward,
     functions_at,
     inspect_prior,
     key_of_draw,
     latent_values,
 )
+from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.precision import arithmetic
 
 __all__ = ["PriorDraws", "draw_functions", "function_draws"]
@@ -102,7 +102,7 @@ def draw_functions(
     inputs = check_array(x, "x", float64=False)
     lines = _LINES if inputs.dtype.kind == "f" and len(inputs) > 1 else 0
     with arithmetic(float64=False):
-        program, layers = Program(model), Layers()
+        program, layers = StaticProgram(model), Layers()
         rows = len(inputs) + 2 * lines
         traced, kind, no_layers = inspect_prior(program, layers, inputs)
         working = max(1, sum(_bytes(e) for e in equations(traced)) // len(inputs))
@@ -139,12 +139,12 @@ class _Plan:
 
 
 @partial(jax.jit, static_argnames=("program", "plan"))
-def _some_draws(program: Program, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
+def _some_draws(program: StaticProgram, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
     # One after another: on a CPU convolutions with as many kernels as draws are slow.
     return jax.lax.map(lambda index: _one_draw(program, plan, key_of_draw(key, index), x), indices)
 
 
-def _one_draw(program: Program, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
+def _one_draw(program: StaticProgram, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
     weights = latent_values(forward(program.model, key, x))
     distances = jnp.zeros(0)
     if plan.lines:

@@ -11,13 +11,12 @@ from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.diagnostics.layer_activity import Layers, networks_called
-from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.likelihoods.observed import BERNOULLI, CATEGORICAL, base_distribution
 from bayesnn_ppl.priors.scale_mixture import CANCELLING
 
 __all__ = [
     "Kind",
-    "Program",
     "forward",
     "functions_at",
     "inspect_prior",
@@ -25,31 +24,9 @@ __all__ = [
     "latent_values",
 ]
 
-_BERNOULLI = (dist.BernoulliLogits, dist.BernoulliProbs)
-_CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
 _HEAVY = (dist.Cauchy, dist.StudentT)  # they have a centre and a scale, and not always moments
-_WRAPPERS = (
-    dist.Independent,
-    dist.ExpandedDistribution,
-    dist.MaskedDistribution,
-    PseudoLikelihood,
-)
 
 type Kind = Literal["bernoulli", "categorical", "quantity"]
-
-
-class Program:
-    """A model as a static argument of jitted functions: equal to one of equal parts."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._key = identity_key(model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Program) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 def key_of_draw(key: Any, index: Any) -> Any:
@@ -89,7 +66,7 @@ def functions_at(
 
 
 def _functions(fn: Any) -> dict[str, Any]:
-    base, shape = _base(fn), fn.shape()
+    base, shape = base_distribution(fn), fn.shape()
     if _kind(fn) == "bernoulli":
         return _of_shape(shape, values=base.logits)
     if _kind(fn) == "categorical":
@@ -104,19 +81,13 @@ def _of_shape(shape: tuple[int, ...], **arrays: Any) -> dict[str, Any]:
 
 
 def _kind(fn: Any) -> Kind:
-    base = _base(fn)
-    if isinstance(base, _BERNOULLI):
+    base = base_distribution(fn)
+    if isinstance(base, BERNOULLI):
         return "bernoulli"
-    return "categorical" if isinstance(base, _CATEGORICAL) else "quantity"
+    return "categorical" if isinstance(base, CATEGORICAL) else "quantity"
 
 
-def _base(fn: Any) -> Any:
-    while isinstance(fn, _WRAPPERS):
-        fn = fn.base_dist
-    return fn
-
-
-def inspect_prior(program: Program, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
+def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
     """Trace the program once on shapes, and refuse what has no prior to draw from.
 
     Returns:
