@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         preconditioners,
         schedules,
     )
+    from bayesnn_ppl.inference.fitting import fit
     from bayesnn_ppl.inference.keep import Keep
     from bayesnn_ppl.inference.microcanonical_ensembles import mile
     from bayesnn_ppl.inference.resuming import extend, resume
@@ -58,6 +59,7 @@ _FUNCTIONS = {
     "TensorBoard": "inference.tensorboard",
     "extend": "inference.resuming",
     "find_step_size": "inference.step_size_finder",
+    "fit": "inference.fitting",
     "mile": "inference.microcanonical_ensembles",
     "resume": "inference.resuming",
     "sample": "inference.runner",
@@ -92,6 +94,7 @@ __all__ = [
     "diagnostics",
     "extend",
     "find_step_size",
+    "fit",
     "gradients",
     "kernels",
     "likelihoods",

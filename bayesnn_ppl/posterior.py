@@ -16,7 +16,7 @@ from bayesnn_ppl.prediction import Prediction, brief_sd, function_values
 from bayesnn_ppl.recorded import RecordedPrediction
 
 if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics import Diagnosis, Thermometry
+    from bayesnn_ppl.diagnostics import Diagnosis, FitDiagnosis, Thermometry
 
 __all__ = ["Posterior", "Prediction", "load"]
 
@@ -288,8 +288,12 @@ class Posterior:
         sizes = self.tree[group].sizes
         return array.reshape(sizes["chain"], sizes["draw"], *array.shape[1:])
 
-    def diagnose(self, x: Any = None, *, memory: int = _MEMORY, **settings: Any) -> "Diagnosis":
+    def diagnose(
+        self, x: Any = None, *, memory: int = _MEMORY, **settings: Any
+    ) -> "Diagnosis | FitDiagnosis":
         """Has the sampler converged? Function space first, then weights, then the sampler.
+
+        What `fit` returned is judged by what its method found, see `diagnostics.diagnose_fit`.
 
         Args:
             x: probe inputs (N, ...), best those the predictions are wanted for. None: the probe
@@ -300,8 +304,16 @@ class Posterior:
                 `temperatures(x, y)` returned, in place of the kinetic ones that the run recorded.
         """
         from bayesnn_ppl.diagnostics import diagnose as diagnose_arrays
+        from bayesnn_ppl.diagnostics import diagnose_fit
         from bayesnn_ppl.diagnostics.posterior_temperature import recorded_temperatures
 
+        if self.provenance.get("approximation") is not None:
+            if settings:
+                raise ValueError(
+                    f"{sorted(settings)} are thresholds for chains of a sampler, and this "
+                    "posterior was fitted. Leave them out."
+                )
+            return diagnose_fit(self.provenance)
         functions = {}
         if x is not None:
             x = np.asarray(x)

@@ -21,6 +21,7 @@ from bayesnn_ppl.diagnostics.convergence import (
 )
 from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
 from bayesnn_ppl.diagnostics.dispersion import Dispersion, dispersion_of_starts
+from bayesnn_ppl.diagnostics.fit_diagnosis import FitDiagnosis, diagnose_fit
 from bayesnn_ppl.diagnostics.function_variation import (
     FunctionScale,
     LengthScale,
@@ -65,6 +66,7 @@ __all__ = [
     "ClassCollapse",
     "Convergence",
     "Diagnosis",
+    "FitDiagnosis",
     "Dispersion",
     "FunctionScale",
     "GradientNoise",
@@ -88,6 +90,7 @@ __all__ = [
     "convergence_by_block",
     "convergence_summary",
     "diagnose",
+    "diagnose_fit",
     "dispersion_of_starts",
     "ebfmi",
     "effective_sample_size",

@@ -19,7 +19,7 @@ from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.inference.provenance import describe_run
+from bayesnn_ppl.inference.provenance import describe_run, kept
 from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.starts import resolve_start
@@ -88,14 +88,7 @@ class Plan:
                     "start": self.started or start,
                     "interrupted": False,
                     "standardisation": None if units is None else units.to_dict(),
-                    "keep": {
-                        "weights": self.keep.weights,
-                        "every": self.keep.every,
-                        "bfloat16": self.keep.bfloat16,
-                        "probe_rows": 0 if self.probe is None else len(self.probe.x),
-                        "probe_sha256": None if self.probe is None else self.probe.sha256(),
-                    },
-                    "every": {"posterior": self.keep.every},
+                    **kept(self.keep, self.probe),
                     **more,
                 },
             )

@@ -1,5 +1,6 @@
 """What is written down about a run, so that it can be judged and repeated."""
 
+import dataclasses
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -8,14 +9,17 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 import bayesnn_ppl
 from bayesnn_ppl.arrays import data_hash
 from bayesnn_ppl.identity import describe
+from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.keep import Keep, Probe
 from bayesnn_ppl.inference.traced import Settings
 
-__all__ = ["describe_run"]
+__all__ = ["describe_fit", "describe_run", "kept"]
 
 _PACKAGES = ("numpyro", "jax", "jaxlib", "flax", "numpy", "xarray")
 
@@ -30,9 +34,109 @@ def describe_run(
 ) -> dict[str, Any]:
     """The provenance of a run, as JSON-ready values."""
     kernel = settings.kernel
-    model = kernel.model
+    described = _describe(
+        kernel.model,
+        summary,
+        x,
+        y,
+        settings.mesh,
+        arrangement=settings.arrangement,
+        float64=settings.float64,
+        run=run,
+    )
+    return described | {
+        "kernel": type(kernel).__name__,
+        "kernel_settings": _kernel_settings(kernel),
+    }
+
+
+def describe_fit(
+    approximation: Any,
+    problem: Problem,
+    fitted: Fitted | None,
+    *,
+    keep: Keep,
+    probe: Probe | None,
+    standardisation: Any,
+    mesh: Mesh,
+    **happened: Any,
+) -> dict[str, Any]:
+    """The provenance of a fit, of which nothing is known yet where `fitted` is None.
+
+    A reader finds the method where a run has its kernel, and what the method found under
+    "approximation".
+    """
+    shape = (0, 0) if fitted is None else next(iter(fitted.positions.values())).shape[:2]
+    described = _describe(
+        problem.model,
+        problem.summary,
+        problem.x,
+        problem.y,
+        mesh,
+        arrangement="map",
+        float64=problem.float64,
+        run={
+            "warmup": 0,
+            "draws": shape[1],
+            "draws_requested": shape[1],
+            "chains": shape[0],
+            "thinning": 1,
+            "seed": problem.seed,
+            "start": "trained",
+            "interrupted": fitted is not None and fitted.interrupted,
+            "ended": {"by": "fit"},
+            "standardisation": None if standardisation is None else standardisation.to_dict(),
+            **kept(keep, probe),
+            **happened,
+        },
+    )
+    settings = {
+        field.name: getattr(approximation, field.name)
+        for field in dataclasses.fields(approximation)
+        if field.name != "model"
+    }
+    found = None
+    if fitted is not None:
+        findings = [{"kind": f.kind, "sentence": f.sentence} for f in fitted.findings]
+        found = {**fitted.record, "findings": findings}
+    return described | {
+        "kernel": type(approximation).__name__,
+        "kernel_settings": {
+            name: value if isinstance(value, bool | int | float | str) else describe(value)
+            for name, value in settings.items()
+            if value is not None
+        },
+        "approximation": found,
+    }
+
+
+def kept(keep: Keep, probe: Probe | None) -> dict[str, Any]:
+    """What is kept of the draws."""
+    return {
+        "keep": {
+            "weights": keep.weights,
+            "every": keep.every,
+            "bfloat16": keep.bfloat16,
+            "probe_rows": 0 if probe is None else len(probe.x),
+            "probe_sha256": None if probe is None else probe.sha256(),
+        },
+        "every": {"posterior": keep.every},
+    }
+
+
+def _describe(
+    model: Any,
+    summary: ModelSummary,
+    x: np.ndarray,
+    y: np.ndarray,
+    mesh: Mesh,
+    *,
+    arrangement: str,
+    float64: bool,
+    run: Mapping[str, Any],
+) -> dict[str, Any]:
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    devices = list(settings.mesh.devices.flat)
+    devices = list(mesh.devices.flat)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
@@ -42,16 +146,14 @@ def describe_run(
         },
         **run,
         "prng": str(jax.random.key_impl(jax.random.key(0))),
-        "precision": "float64" if settings.float64 else "float32",
+        "precision": "float64" if float64 else "float32",
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "devices": {
             "platform": devices[0].platform,
             "kind": devices[0].device_kind,
-            "mesh": dict(zip(settings.mesh.axis_names, settings.mesh.devices.shape, strict=True)),
-            "chains_of_one_device": settings.arrangement,
+            "mesh": dict(zip(mesh.axis_names, mesh.devices.shape, strict=True)),
+            "chains_of_one_device": arrangement,
         },
-        "kernel": type(kernel).__name__,
-        "kernel_settings": _kernel_settings(kernel),
         "model": describe(model),
         "observed": summary.observed,
         "latents": list(summary.latents),

@@ -1,0 +1,116 @@
+"""MAP: the mode of the posterior, one set of weights."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesnn_ppl.identity import describe, identity_key
+from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
+from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
+from bayesnn_ppl.inference.training import cosine
+
+__all__ = ["MAP", "Mode"]
+
+
+class Mode(NamedTuple):
+    """Where an approximation around a mode begins.
+
+    Attributes:
+        position: latent site -> unconstrained value.
+        record: how it was found, JSON-ready.
+        findings: what did not go well.
+    """
+
+    position: dict[str, np.ndarray]
+    record: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class MAP(TrainedByGradients):
+    r"""The maximum of the posterior density of the program's own sites.
+
+        θ* = argmax_θ  log p(y | x, θ) + log p(θ)
+
+    without the Jacobians of constrained sites (the mode as it is usually meant). The prior is the
+    weight decay: a normal prior of variance s² is a decay of 1/(N s²) on the mean loss. A
+    tempered likelihood counts as it stands in the program. Minibatches give unbiased gradients of
+    the same objective.
+
+    As a posterior it is a single draw: its predictions have the noise of the likelihood and no
+    uncertainty of the weights. `Laplace`, `SWAG` and `LastLayer` begin at it.
+
+    Args:
+        model: a NumPyro program that keeps the model contract; None where another approximation
+            has one.
+        objective: "posterior", or "likelihood" for maximum likelihood, with AdamW's decoupled
+            `weight_decay` in place of the prior.
+        learning_rate: of AdamW, by default 3e-3.
+        weight_decay: by default 0 for "posterior" and 1e-3 for "likelihood".
+        optimiser: an optax transformation in its place: `optax.sgd(0.1, momentum=0.9)`, or
+            `optax.lbfgs()` with `batch_size=None, schedule=None` for small networks.
+        schedule: factor of the updates as a function of the fraction of training done; by default
+            ½(1 + cos πt). None for a constant rate.
+        batch_size: rows of a minibatch; None for all.
+        epochs: passes over the data; None for as many as make 10 000 steps.
+        validation_fraction, patience: with both, training stops after so many epochs without a
+            lower loss of the rows held out, and the best epoch is kept.
+        start: "auto", "network" or "prior", see `training.train`.
+        retries: how often a training that fails is begun again, from another start.
+
+    Raises:
+        TypeError, ValueError: an argument is not what it must be.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> data = bnn.data.load("diabetes")
+        >>> mode = bnn.fit(
+        ...     bnn.approximations.MAP(bnn.models.linear(), epochs=200), *data.train, progress=False)
+        >>> mode.draws["noise_scale"].shape
+        (1, 1)
+    """
+
+    _: KW_ONLY
+    schedule: Callable[[Any], Any] | None = cosine
+    batch_size: int | None = 128
+
+    def _rates(self) -> tuple[float, float]:
+        learning_rate, decay = super()._rates()
+        return (3e-3 if self.learning_rate is None else learning_rate), decay
+
+    def solve(self, problem: Problem) -> Fitted:
+        """Train one member; see `fit`."""
+        trained = self.train_members(problem, 1)
+        return Fitted(
+            positions={name: value[:, None] for name, value in trained.positions.items()},
+            record=self.describe_training(trained)
+            | {
+                "losses": thinned(trained.losses),
+                "held_out_losses": thinned(trained.held_out_losses),
+            },
+            findings=self.findings(trained),
+            interrupted=trained.interrupted,
+        )
+
+    def find(self, problem: Problem) -> Mode:
+        """The mode of the problem's program, for an approximation that begins there.
+
+        Raises:
+            ValueError: this `MAP` was built from another program.
+            RuntimeError: no attempt ended at finite parameters.
+            KeyboardInterrupt: training was interrupted; a half-trained network is no mode.
+        """
+        if self.model is not None and self.model is not problem.model:
+            if identity_key(self.model) != identity_key(problem.model):
+                raise ValueError(
+                    "The MAP that the approximation begins with was built from another model: "
+                    f"{describe(self.model)} and {describe(problem.model)}. Leave its model out."
+                )
+        trained = self.train_members(problem, 1)
+        if trained.interrupted:
+            raise KeyboardInterrupt
+        self.require_trained(trained)
+        position = {name: value[0] for name, value in trained.positions.items()}
+        return Mode(position, self.describe_training(trained), self.findings(trained))

@@ -1,0 +1,206 @@
+"""`fit`: run an approximation on any model; the result is a `Posterior` like that of `sample`."""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from numpyro.infer.util import constrain_fn
+
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.components import function_record
+from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.inference.approximations.base import Approximation, Fitted, Problem
+from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
+from bayesnn_ppl.inference.provenance import describe_fit
+from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
+from bayesnn_ppl.mesh import default_mesh
+from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.storage import RunFolder, variable_names
+
+__all__ = ["fit"]
+
+_BLOCK = 64  # draws that are mapped to the program's space at once
+# Keys of predictive samples at the probe, apart from every key of an approximation.
+_PREDICTIVE = 2**31
+
+
+def fit(
+    approximation: Approximation,
+    x: Any,
+    y: Any,
+    *,
+    seed: int = 0,
+    mesh: Mesh | None = None,
+    float64: bool = False,
+    progress: bool = True,
+    callback: Callable[[Any], Any] | None = None,
+    out: str | Path | None = None,
+    keep: Keep | None = None,
+) -> Posterior:
+    """Approximate the posterior of `approximation.model` given `x` and `y`.
+
+    Args:
+        approximation: one of `bayesnn_ppl.approximations`, built from a model.
+        x: inputs, shape (N, ...), numbers without NaN.
+        y: targets, shape (N, ...). Targets from `data.load` carry their units.
+        seed: of all randomness; the same seed on the same machine gives the same bits.
+        mesh: devices that members are spread over, see `device_mesh`.
+        float64: compute in double precision.
+        progress: show a bar.
+        callback: called with a `TrainingProgress` after each block of epochs; ends training when
+            it returns true.
+        out: a new or empty folder that the result is written to, as that of `sample`.
+        keep: what is kept of each draw, by default all weights; see `Keep`.
+
+    Returns:
+        A `Posterior`. Members that were trained independently are its chains. The provenance's
+        "approximation" says how it was found and what came of it, and `diagnose()` whether it
+        went well.
+
+    Raises:
+        FileExistsError: the folder `out` is not empty.
+        TypeError, ValueError: an argument, the data or the model is not what it must be; said
+            before anything is compiled.
+        RuntimeError: no attempt to train ended at finite parameters, where the method needs one.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> data = bnn.data.load("diabetes")
+        >>> members = bnn.approximations.Ensemble(bnn.models.mlp(hidden=(5,)), members=2, epochs=5)
+        >>> posterior = bnn.fit(members, *data.train, seed=0, progress=False)
+        >>> posterior.predict(data.test.x).mean.shape
+        (111,)
+    """
+    began = time.perf_counter()
+    model = _model_of(approximation)
+    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+    inputs = check_array(x, "x", float64=float64)
+    targets = check_array(y, "y", float64=float64)
+    with arithmetic(float64=float64):
+        summary = inspect_model(model, inputs, targets)
+        if summary.discrete:
+            targets = targets.astype(np.int32)
+        keep, probe = check_keep(
+            keep, model, summary, inputs, on_disk=out is not None, float64=float64
+        )
+        problem = Problem(
+            model, inputs, targets, summary, seed, float64, mesh, progress, callback
+        )
+        described = partial(
+            describe_fit,
+            approximation,
+            problem,
+            keep=keep,
+            probe=probe,
+            standardisation=getattr(y, "standardisation", None),
+            mesh=default_mesh(1) if mesh is None else mesh,
+        )
+        if out is None:
+            fitted = approximation.solve(problem)
+            sink = MemorySink(_shape(fitted)[1], keep)
+            _fill(sink, fitted, problem, keep, probe)
+            return Posterior.from_groups(
+                sink.filled(),
+                described(fitted, site_names=sink.site_names, seconds=_since(began)),
+                moments=None if sink.moments is None else sink.moments.arrays(),
+                probe=None if probe is None else probe.arrays(),
+                model=fitted.model or model,
+            )
+        folder = RunFolder.create(
+            Path(out),
+            described(None),
+            every={"posterior": keep.every},
+            probe=None if probe is None else probe.arrays(),
+        )
+        try:
+            fitted = approximation.solve(problem)
+            stored = FolderSink(folder, keep)
+            _fill(stored, fitted, problem, keep, probe)
+            stored.finish({}, complete=True, **described(fitted, seconds=_since(began)))
+        finally:
+            folder.release()
+        return Posterior.load(folder.path, fitted.model or model)
+
+
+def _model_of(approximation: Any) -> Any:
+    if not isinstance(approximation, Approximation):
+        hint = " Build it from your model: `MAP(model)`." if callable(approximation) else ""
+        raise TypeError(
+            "`fit` takes an approximation such as `bayesnn_ppl.approximations.MAP(model)`, "
+            f"not {approximation!r}.{hint} MCMC kernels are for `sample`."
+        )
+    if approximation.model is None:
+        name = type(approximation).__name__
+        raise ValueError(f"The approximation has no model: `{name}(model)`.")
+    return approximation.model
+
+
+def _since(began: float) -> dict[str, float]:
+    return {"total": round(time.perf_counter() - began, 3)}
+
+
+def _shape(fitted: Fitted) -> tuple[int, int]:
+    """Chains and draws."""
+    chains, draws = next(iter(fitted.positions.values())).shape[:2]
+    return chains, draws
+
+
+def _fill(
+    sink: MemorySink | FolderSink,
+    fitted: Fitted,
+    problem: Problem,
+    keep: Keep,
+    probe: Probe | None,
+) -> None:
+    """Map the draws to the program's space, block by block, and let the sink have them."""
+    chains, draws = _shape(fitted)
+    program = StaticProgram(fitted.model or problem.model)
+    points = None if probe is None else (probe.x, probe.y)
+    keys = jax.random.split(problem.key(_PREDICTIVE), (chains, draws))
+    block = min(_BLOCK, draws)
+    for begin in range(0, draws, block):
+        # The last block reaches back, so that all have one shape and compile once.
+        first = min(begin, draws - block)
+        z = {name: a[:, first : first + block] for name, a in fitted.positions.items()}
+        sites, functions = _groups(
+            program, z, problem.x, problem.y, points, keys[:, first : first + block]
+        )
+        names = variable_names(sites)
+        sink.site_names = {name: site for site, name in names.items()}
+        new = slice(begin - first, None)
+        groups = {
+            "sample_stats": {
+                name: a[:, begin : first + block] for name, a in fitted.statistics.items()
+            }
+        }
+        if keep.weights != "none":
+            groups["posterior"] = {names[s]: np.asarray(a)[:, new] for s, a in sites.items()}
+        if functions is not None:
+            groups["predictions"] = {n: np.asarray(a)[:, new] for n, a in functions.items()}
+        sink.append(groups)
+
+
+@partial(jax.jit, static_argnames="program")
+def _groups(
+    program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any
+) -> Any:
+    """All sites of each draw in the program's space, and what it says at the probe."""
+
+    def one(pair: Any) -> Any:
+        position, key = pair
+        sites = constrain_fn(program.model, (x, y), {}, position, return_deterministic=True)
+        if probe is None:
+            return sites, None
+        latents = {name: sites[name] for name in position}
+        return sites, function_record(program.model, latents, *probe, key)
+
+    return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))
