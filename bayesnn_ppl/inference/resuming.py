@@ -111,6 +111,11 @@ def _same_plan(
 ) -> Plan:
     """The plan of the run, from its configuration and what the caller brought."""
     run = folder.config
+    if "approximation" in run:
+        raise ValueError(
+            f"The run `{folder.path}` was made by `fit`, which ends with its result: there are no "
+            "draws to go on with. Fit again, with another folder for `out`."
+        )
     if folder.commit_record["checkpoint"] is None and (
         folder.commit_record["complete"] or run["start"] != "drawn"
     ):
