@@ -40,6 +40,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         model=model,
         posterior_temperature=arguments.posterior_temperature,
         data=data,
+        kernel={"approximation": arguments.approximation, "settings": settings},
     )
     label = f"{Path(run.model_label).stem}-{arguments.approximation}"
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
@@ -61,7 +62,11 @@ def run_fit(arguments: argparse.Namespace) -> int:
                 keep=keep,
             )
         except KeyboardInterrupt:
-            raise InterruptedError("Interrupted before there was anything to keep.") from None
+            raise InterruptedError(
+                f"Interrupted in training. `bayesnn resume {folder}` goes on from here."
+            ) from None
+    if stop.came:
+        return stop.told(folder)
     if not arguments.json:
         print(f"Saved in {folder}\n", flush=True)
     report(posterior, dataset, run, folder, arguments)
@@ -86,7 +91,8 @@ def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any
                 f"`{name}` has no setting `{setting}` that --set could give. "
                 + near_misses(setting, known)
             )
-    return kind(program, **settings)
+    values = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
+    return kind(program, **values)
 
 
 def _settings(name: str, given: list[str]) -> dict[str, Any]:
@@ -106,5 +112,5 @@ def _settings(name: str, given: list[str]) -> dict[str, Any]:
             read = json.loads(value)
         except json.JSONDecodeError:
             read = value
-        found[setting] = tuple(read) if isinstance(read, list) else read
+        found[setting] = read
     return found

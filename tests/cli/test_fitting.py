@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
+from bayesnn_ppl.cli.stopping import STOPPED, Stop
 
 TINY = "--hidden 5 --set members=2 --set epochs=5 --quiet".split()
 
@@ -38,9 +40,31 @@ def test_a_fit_is_saved_judged_and_scored(fitted, capsys):
     assert "Ensemble" in capsys.readouterr().out
 
 
-def test_a_fit_cannot_be_resumed_and_says_why(fitted, capsys):
-    assert main(["resume", str(fitted)]) == 1
-    assert "bayesnn fit" in capsys.readouterr().err
+def test_a_fit_that_is_done_is_not_made_again(fitted, capsys):
+    assert main(["resume", str(fitted), "--quiet"]) == 0
+    assert main(["extend", str(fitted), "--draws", "5"]) == 1
+    assert "no number of draws to extend" in capsys.readouterr().err
+
+
+def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, capsys):
+    line = "fit mlp --hidden 5 --set members=2 --set epochs=400 --set patience=null --quiet".split()
+    assert main([*line, "--out", "whole"]) == 0
+
+    class Ended(Stop):
+        def asked(self, progress):
+            self.came = progress.done > 20
+            return self.came
+
+    monkeypatch.setattr("bayesnn_ppl.cli.stopping.Stop", Ended)
+    assert main([*line, "--out", "ended"]) == STOPPED
+    assert "resume ended" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert main(["resume", "ended", "--quiet"]) == 0
+    whole, ended = bnn.load(here / "whole"), bnn.load(here / "ended")
+    for name, array in whole.draws.items():
+        np.testing.assert_array_equal(ended.draws[name], array)
+    lines = (here / "ended" / "metrics.csv").read_text().splitlines()
+    assert lines[0].startswith("phase,draws") and lines[-1].startswith("train,400")
 
 
 @pytest.mark.parametrize(

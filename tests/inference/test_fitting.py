@@ -5,6 +5,7 @@ import json
 import numpy as np
 import optax
 import pytest
+from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.training import cosine
@@ -110,6 +111,79 @@ def test_a_callback_ends_training_and_it_is_said(regression):
     fitted = bnn.fit(settings, *regression, progress=False, callback=lambda progress: True)
     assert fitted.provenance["interrupted"]
     assert "interrupted" in fitted.diagnose().verdict
+
+
+@pytest.fixture
+def stopped_at(regression):
+    """A function that trains in a folder and stops after so many epochs."""
+
+    def stop(approximation, folder, epochs):
+        return bnn.fit(
+            approximation,
+            *regression,
+            seed=3,
+            progress=False,
+            out=folder,
+            callback=lambda progress: progress.done >= epochs,
+        )
+
+    return stop
+
+
+def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
+    approximation = bnn.approximations.Ensemble(
+        network, members=3, epochs=300, learning_rate=0.02, patience=None
+    )
+    whole = bnn.fit(approximation, *regression, seed=3, progress=False)
+    stopped = stopped_at(approximation, tmp_path / "run", 50)
+    assert stopped.provenance["interrupted"]
+    assert (stopped.draws["noise_scale"] != whole.draws["noise_scale"]).any()
+    resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
+    for name, array in whole.draws.items():
+        np.testing.assert_array_equal(resumed.draws[name], array)
+    assert resumed.provenance["approximation"]["losses"] == whole.provenance["approximation"]["losses"]
+    again = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
+    np.testing.assert_array_equal(again.draws["noise_scale"], whole.draws["noise_scale"])
+
+
+def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
+    """Members that fail are begun again; the checkpoint holds what the others came to."""
+    # Some members survive these steps and others do not.
+    approximation = bnn.approximations.Ensemble(
+        network, members=6, optimiser=optax.sgd(0.6), epochs=120, patience=None, retries=2
+    )
+    whole = bnn.fit(approximation, *regression, seed=1, progress=False)
+    attempts = whole.provenance["approximation"]["attempts"]
+    assert len(set(attempts)) > 1
+    seen = []
+
+    def in_the_second(progress):
+        seen.append(progress.done)
+        return len(seen) > 1 and progress.done <= seen[-2]  # the epochs have begun anew
+
+    bnn.fit(
+        approximation, *regression, seed=1, progress=False, out=tmp_path / "run",
+        callback=in_the_second,
+    )
+    resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
+    assert resumed.provenance["approximation"]["attempts"] == attempts
+    for name, array in whole.draws.items():
+        np.testing.assert_array_equal(resumed.draws[name], array)
+
+
+def test_what_is_not_of_the_run_is_refused(regression, tmp_path, stopped_at):
+    x, y = regression
+    approximation = bnn.approximations.MAP(network, epochs=300)
+    stopped_at(approximation, tmp_path / "run", 10)
+    other = bnn.approximations.MAP(network, epochs=301)
+    with pytest.raises(ValueError, match="settings are not those of the run"):
+        bnn.resume(tmp_path / "run", other, x, y, progress=False)
+    with pytest.raises(ValueError, match="data are not those of the run"):
+        bnn.resume(tmp_path / "run", approximation, x, y + 1, progress=False)
+    with pytest.raises(ValueError, match="made by MAP"):
+        bnn.resume(tmp_path / "run", NUTS(network), x, y, progress=False)
+    with pytest.raises(ValueError, match="no number of draws"):
+        bnn.extend(tmp_path / "run", approximation, x, y, draws=5, progress=False)
 
 
 def test_diagnose_takes_no_thresholds_of_samplers(members):

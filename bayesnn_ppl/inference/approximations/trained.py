@@ -106,6 +106,7 @@ class TrainedByGradients:
             mesh=problem.mesh,
             progress=problem.progress,
             callback=problem.callback,
+            record=problem.record,
         )
 
     def train_on(self, model: Model, x: Any, y: Any, **how: Any) -> Trained:
