@@ -240,7 +240,7 @@ def _prepared(
 
 
 def _model_of(approximation: Any) -> Any:
-    if not isinstance(approximation, Approximation):
+    if isinstance(approximation, type) or not isinstance(approximation, Approximation):
         hint = " Build it from your model: `MAP(model)`." if callable(approximation) else ""
         raise TypeError(
             "`fit` takes an approximation such as `bayesnn_ppl.approximations.MAP(model)`, "
