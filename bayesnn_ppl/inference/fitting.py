@@ -320,6 +320,6 @@ def _groups(
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, *probe, key)
+        return sites, function_record(program.model, latents, probe[0], probe[1], key)
 
     return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))
