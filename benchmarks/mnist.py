@@ -30,7 +30,7 @@ def kernel(name: str, model_name: str, model: Any) -> tuple[Any, int]:
     common: dict[str, Any] = {"batch_size": BATCH, "minibatches": "epoch"}
     if name == "cyclical":
         # From a draw of the prior, a convolutional net cannot take the perceptron's first steps.
-        peak = 2e-6 if model_name == "mlp_classification" else 5e-7
+        peak = 2e-6 if model_name == "mlp_classification" else 1e-7
         cycle = schedules.Cyclical(peak=peak, steps_per_cycle=4 * EPOCH)
         common |= {"step_size": cycle, "steps_per_draw": cycle.draws(2, apart=EPOCH)}
         return kernels.SGHMC(model, noise=cycle.noise_at_end(0.5), **common), 2
