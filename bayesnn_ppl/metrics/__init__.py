@@ -7,7 +7,8 @@ from bayesnn_ppl.metrics.calibration import (
     expected_calibration_error,
     reliability,
 )
-from bayesnn_ppl.metrics.comparison import Comparison, compare
+from bayesnn_ppl.metrics.comparing import compare
+from bayesnn_ppl.metrics.comparison import Comparison
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
 from bayesnn_ppl.metrics.evaluation import Evaluation, evaluate
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein

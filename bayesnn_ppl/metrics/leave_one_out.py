@@ -112,13 +112,11 @@ def loo(posterior: Any, x: Any = None, y: Any = None) -> LeaveOneOut:
     if group in posterior.tree.children:
         _require_draws(int(np.prod([posterior.tree[group].sizes[d] for d in ("chain", "draw")])))
     _require_training_data(posterior, run, x, y)
-    log_p = np.asarray(posterior.log_likelihood(x, y), dtype=np.float64)
+    log_p = np.asarray(posterior.log_likelihood(x, y))
     return _from_log_likelihood(log_p, temperature, streamed="streamed" in run)
 
 
-def _from_log_likelihood(
-    log_p: NDArray[np.float64], temperature: float, *, streamed: bool
-) -> LeaveOneOut:
+def _from_log_likelihood(log_p: NDArray[Any], temperature: float, *, streamed: bool) -> LeaveOneOut:
     """From log p(y_i|θ_s), shape (chain, draw, N)."""
     broken = np.flatnonzero(np.isnan(log_p).any(axis=(0, 1)))
     if broken.size:
@@ -129,10 +127,12 @@ def _from_log_likelihood(
         )
     draws, rows = log_p.shape[0] * log_p.shape[1], log_p.shape[2]
     efficiency = _relative_efficiency(log_p)
-    scores, k, error = np.empty((3, rows))
+    scores, inside, k, error = np.empty((4, rows))
     for i in range(rows):
-        log_w, k[i] = _log_weights(log_p[..., i].ravel() / temperature, efficiency[i])
-        scores[i], error[i] = _score(log_p[..., i].ravel(), log_w, efficiency[i])
+        row = log_p[..., i].ravel().astype(np.float64)
+        log_w, k[i] = _log_weights(row / temperature, efficiency[i])
+        scores[i], error[i] = _score(row, log_w, efficiency[i])
+        inside[i] = logsumexp(row) - math.log(draws)
     threshold = min(1 - 1 / math.log10(draws), 0.7)
     return LeaveOneOut(
         log_scores=scores,
@@ -140,7 +140,7 @@ def _from_log_likelihood(
         sentence=_sentence(k, threshold, temperature, streamed),
         pareto_k=k,
         threshold=threshold,
-        in_sample=logsumexp(log_p, axis=(0, 1)) - math.log(draws),
+        in_sample=inside,
         monte_carlo_error=error,
         relative_efficiency=efficiency,
         temperature=temperature,
@@ -148,7 +148,7 @@ def _from_log_likelihood(
     )
 
 
-def _relative_efficiency(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+def _relative_efficiency(log_p: NDArray[Any]) -> NDArray[np.float64]:
     """Bulk ESS over S; of ranks, so that it is that of the weights as well, at any temperature."""
     from arviz_stats.base import array_stats
 

@@ -7,15 +7,14 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import TINY
 
 
 @pytest.fixture(scope="module")
 def other_run(linear_run, tmp_path_factory):
-    """Another run of the same model on the same data, shorter and colder."""
-    folder = tmp_path_factory.mktemp("runs") / "cold"
-    line = "sample linear --posterior-temperature 0.1 --seed 1 --quiet --no-diagnose"
-    assert main([*line.split(), "--out", str(folder), *TINY]) == 0
+    """Another run of the same model on the same data: every fourth draw of the first."""
+    folder = tmp_path_factory.mktemp("runs") / "short"
+    bnn.load(linear_run, thin=4).save(folder)
+    shutil.copy(linear_run / "run.json", folder)
     return folder
 
 
@@ -27,7 +26,7 @@ def printed(capsys, *argv):
 def test_table_json_and_figure(linear_run, other_run, here, capsys):
     posteriors = {
         "linear": bnn.load(linear_run, bnn.models.linear()),
-        "cold": bnn.load(other_run, bnn.cold(bnn.models.linear(), 0.1)),
+        "short": bnn.load(other_run, bnn.models.linear()),
     }
     test = bnn.data.load("diabetes").test
     expected = bnn.metrics.compare(posteriors, *test, reference="linear").to_dict()
@@ -38,7 +37,7 @@ def test_table_json_and_figure(linear_run, other_run, here, capsys):
         assert shown["runs"][name] == pytest.approx(line)
     out = printed(capsys, "compare", *runs, "--out", "figure.png")
     assert out.startswith("44 test rows of diabetes, in the data's units\n")
-    assert "linear" in out and "cold" in out and "W1" in out and "above best" in out
+    assert "linear" in out and "short" in out and "W1" in out and "above best" in out
     assert (here / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert main(["compare", *map(str, runs), "--out", "figure.png"]) == 1
     assert "`figure.png` exists" in capsys.readouterr().err
@@ -47,8 +46,8 @@ def test_table_json_and_figure(linear_run, other_run, here, capsys):
 def test_a_reference_that_is_not_among_the_runs_joins_them(linear_run, other_run, capsys):
     line = ["compare", linear_run, "--reference", other_run, "--json"]
     shown = json.loads(printed(capsys, *line))
-    assert shown["reference"] == "cold" and shown["runs"].keys() == {"cold", "linear"}
-    assert shown["runs"]["cold"]["wasserstein"] == 0 < shown["runs"]["linear"]["wasserstein"]
+    assert shown["reference"] == "short" and shown["runs"].keys() == {"short", "linear"}
+    assert shown["runs"]["short"]["wasserstein"] == 0 < shown["runs"]["linear"]["wasserstein"]
 
 
 def test_programs_of_ones_own(own_run, here, capsys):
@@ -70,9 +69,9 @@ def test_programs_of_ones_own(own_run, here, capsys):
         (["{linear}", "{linear}"], ["given twice"]),
         (["{linear}", "{wine}"], ["same data", "of diabetes", "of wine"]),
         (["{linear}", "missing"], ["There is no run at `missing`"]),
-        (["{linear}", "{cold}", "--model", "my_model.py"], ["--model does not apply"]),
-        (["{linear}", "{cold}", "--out", "figure.txt"], ["--out takes a figure", "figure.txt"]),
-        (["{linear}", "{cold}", "--out", "no/figure.png"], ["The folder `no` of --out"]),
+        (["{linear}", "{short}", "--model", "my_model.py"], ["--model does not apply"]),
+        (["{linear}", "{short}", "--out", "figure.txt"], ["--out takes a figure", "figure.txt"]),
+        (["{linear}", "{short}", "--out", "no/figure.png"], ["The folder `no` of --out"]),
         (["{linear}", "split"], ["split or prepare diabetes differently"]),
     ],
 )
@@ -83,7 +82,7 @@ def test_refused(argv, words, linear_run, wine_run, other_run, here, capsys):
         values = json.loads(file.read_text())
         values["data"]["split"] = 1
         file.write_text(json.dumps(values))
-    places = {"linear": linear_run, "wine": wine_run, "cold": other_run}
+    places = {"linear": linear_run, "wine": wine_run, "short": other_run}
     assert main(["compare", *(word.format(**places) for word in argv)]) == 1
     shown = capsys.readouterr()
     assert all(word.format(**places) in shown.err for word in words), shown.err

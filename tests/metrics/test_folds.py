@@ -50,23 +50,26 @@ def test_as_many_folds_as_rows_are_leave_one_out(regression):
 
 def test_bad_rows_are_refitted_and_no_others(regression):
     x, y = (a.copy() for a in regression)
-    x[7], y[7] = (9.0, -9.0), 6.0
+    x[7], y[7] = (9.0, -9.0), -1.0
     estimate = loo(tempered(x, y, 0), x, y)
-    assert estimate.bad_rows.tolist() == [6, 7]
+    assert estimate.bad_rows.tolist() == [7]
     left = []
 
     def fit(x, y, seed):
-        left.append((len(y), 6.0 in y, seed))
+        left.append((len(y), -1.0 in y, seed))
         return tempered(x, y, seed)
 
     found = k_fold(fit, x, y, loo=estimate, seed=100)
-    assert left == [(39, True, 106), (39, False, 107)] and found.refitted.tolist() == [6, 7]
+    assert left == [(39, False, 107)] and found.refitted.tolist() == [7]
     truth = without_each_row(x, y, likelihood=0.25)
-    assert np.abs(found.log_scores - truth).max() < np.abs(estimate.log_scores - truth).max() / 5
-    np.testing.assert_array_equal(np.delete(found.log_scores, [6, 7]), np.delete(estimate.log_scores, [6, 7]))
+    assert np.abs(estimate.log_scores - truth).max() > 2
+    assert np.abs(found.log_scores - truth).max() < 0.2
+    np.testing.assert_array_equal(
+        np.delete(found.log_scores, [7]), np.delete(estimate.log_scores, [7])
+    )
     assert found.bad_rows.size == 0 and np.isnan(found.pareto_k[7])
-    assert "2 by exact refits" in str(found)
-    assert k_fold(fit, x, y, loo=found) is found and len(left) == 2
+    assert "1 by exact refits" in str(found)
+    assert k_fold(fit, x, y, loo=found) is found and len(left) == 1
 
 
 def test_labels_are_dealt_evenly_and_others_at_random():
