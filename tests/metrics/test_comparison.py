@@ -159,7 +159,7 @@ def test_runs_without_a_program_are_scored_at_their_probe(numbers, three):
     assert mixed.lines["bayes"]["nll"] == pytest.approx(
         evaluate(cases["bayes"], x[:9], y[:9])["nll_mixture"]
     )
-    with pytest.raises(ValueError, match=r"`cold` has no program .*20 rows.*at other rows"):
+    with pytest.raises(ValueError, match=r"`cold` has no weights .*20 rows.*at other rows"):
         compare({"bayes": cases["bayes"], "cold": part}, x, y)
     with pytest.raises(ValueError, match="at other rows"):
         compare({"bayes": kept["bayes"], "cold": part})
