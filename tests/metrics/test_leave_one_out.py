@@ -2,7 +2,6 @@
 
 import warnings
 
-import arviz as az
 import numpy as np
 import pytest
 import xarray as xr
@@ -46,6 +45,8 @@ def test_equals_exact_refits_at_every_temperature(regression, name):
     wrong = _from_log_likelihood(log_p.astype(float), 1.0, streamed=False)
     assert deviations(wrong, truth).max() > 10
     assert "untempered" in found.sentence
+    import arviz as az  # not at the top: before NumPyro it leaves pytest's NumPyro without a part
+
     tree = xr.DataTree.from_dict(
         {
             "posterior": posterior.tree["posterior"].to_dataset(),
