@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bayesnn_ppl import __version__
 from bayesnn_ppl.cli import options
+from bayesnn_ppl.cli.comparing import add_compare
 from bayesnn_ppl.cli.datasets import add_data, add_split
 from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.kernels import add_kernel
@@ -47,6 +48,7 @@ def build_parser() -> tuple[Parser, list[str]]:
         ),
         ("diagnose", "say whether a saved run has converged", _diagnose, "reading:run_diagnose"),
         ("evaluate", "score a saved run on held-out rows", _evaluate, "reading:run_evaluate"),
+        ("compare", "score saved runs on the same rows", add_compare, "comparing:run_compare"),
         ("predict", "predict with a saved run, as CSV", _predict, "predicting:run_predict"),
         ("resume", "go on with a run that was ended early", _resume, "going_on:run_resume"),
         ("extend", "make more draws of a run", _extend, "going_on:run_extend"),

@@ -1,4 +1,4 @@
-"""Scores, calibration, information, fidelity and detection, as functions of plain arrays."""
+"""Scores, calibration, information, fidelity, detection and the choice between posteriors."""
 
 from bayesnn_ppl.metrics.calibration import (
     Reliability,
@@ -7,9 +7,14 @@ from bayesnn_ppl.metrics.calibration import (
     expected_calibration_error,
     reliability,
 )
+from bayesnn_ppl.metrics.comparing import compare
+from bayesnn_ppl.metrics.comparison import Comparison
+from bayesnn_ppl.metrics.cross_validation import CrossValidation
 from bayesnn_ppl.metrics.evaluation import Evaluation, evaluate
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
+from bayesnn_ppl.metrics.folds import k_fold
 from bayesnn_ppl.metrics.information import mutual_information, predictive_entropy
+from bayesnn_ppl.metrics.leave_one_out import LeaveOneOut, loo
 from bayesnn_ppl.metrics.ood import aupr, auroc, evaluate_ood, fpr_at_95_tpr
 from bayesnn_ppl.metrics.reference import Reference, hmc_reference
 from bayesnn_ppl.metrics.scores import (
@@ -28,7 +33,10 @@ from bayesnn_ppl.metrics.scores import (
 from bayesnn_ppl.metrics.severity import by_severity
 
 __all__ = [
+    "Comparison",
+    "CrossValidation",
     "Evaluation",
+    "LeaveOneOut",
     "Reference",
     "Reliability",
     "accuracy",
@@ -37,6 +45,7 @@ __all__ = [
     "auroc",
     "brier",
     "by_severity",
+    "compare",
     "crps_gaussian_mixture",
     "crps_samples",
     "ece_equal_mass",
@@ -48,6 +57,8 @@ __all__ = [
     "hmc_reference",
     "interval_coverage",
     "interval_width",
+    "k_fold",
+    "loo",
     "mutual_information",
     "nll_mixture",
     "nll_moment_matched",

@@ -5,6 +5,7 @@ has to be closed. Save a figure with `figure.savefig(path)`; a notebook displays
 a cell.
 """
 
+from bayesnn_ppl.plots.comparison import plot_comparison
 from bayesnn_ppl.plots.coverage import plot_coverage
 from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictive_band import plot_band
@@ -23,6 +24,7 @@ from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 __all__ = [
     "plot_band",
     "plot_class_collapse",
+    "plot_comparison",
     "plot_coverage",
     "plot_function_draws",
     "plot_function_surfaces",

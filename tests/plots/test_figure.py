@@ -13,6 +13,7 @@ def every_plot():
     return {
         "plot_band": plots.plot_band(line, line, line - 1, line + 1),
         "plot_class_collapse": plots.plot_class_collapse({"": [[0.5, 0.5], [0.1, 0.9]]}),
+        "plot_comparison": plots.plot_comparison(["a", "b"], [1.0, 2.0], [0.1, 0.2]),
         "plot_coverage": plots.plot_coverage(line, line, 50),
         "plot_function_draws": plots.plot_function_draws(line, np.stack([line, -line])),
         "plot_function_surfaces": plots.plot_function_surfaces(

@@ -1,0 +1,177 @@
+"""`bayesnn compare`: saved runs in one table and one figure."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesnn_ppl.cli.output import note, print_json
+from bayesnn_ppl.cli.parser import Parser, option
+
+if TYPE_CHECKING:
+    from bayesnn_ppl.cli.runs import Run
+
+# The parser needs this file for every command, so what is slow to import is imported below.
+
+__all__ = ["add_compare", "run_compare"]
+
+_FORMATS = (".png", ".pdf", ".svg")
+
+
+def add_compare(parser: Parser) -> None:
+    """The arguments of `bayesnn compare`."""
+    parser.add_argument(
+        "run_folders",
+        nargs="+",
+        metavar="RUN",
+        help="folders that `bayesnn sample` made, of the same data and split",
+    )
+    option(
+        parser,
+        "--reference",
+        "the run that distances are to, such as the longest one of HMC",
+        metavar="RUN",
+        unit="path",
+        shown="none, and no distances",
+    )
+    option(
+        parser,
+        "--model",
+        "the .py file of runs that were made with one; without it they are scored where they kept "
+        "function values",
+        metavar="FILE.py",
+        unit="path",
+        shown="none",
+    )
+    option(
+        parser,
+        "--out",
+        "figure to write, which must not exist: " + ", ".join(f"*{f}" for f in _FORMATS),
+        metavar="FIGURE.png",
+        unit="path",
+        shown="no figure",
+    )
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Print the table, and draw the figure where one is wanted."""
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.cli.user_model import failures_named
+
+    out = None if arguments.out is None else _new_figure(Path(arguments.out))
+    folders, reference = _folders(arguments.run_folders, arguments.reference)
+    runs, posteriors, file = _opened(folders, arguments.model)
+    first = next(iter(runs.values()))
+    x = y = None
+    kept = " that the runs kept"
+    if all(p.model is not None and p.has_weights for p in posteriors.values()):
+        (x, y), kept = first.load_data().test, ""
+    with failures_named(file):
+        found = bnn.metrics.compare(posteriors, x, y, reference=reference)
+    if arguments.json:
+        print_json(found.to_dict())
+    else:
+        print(f"{found.rows} test rows of {first.data_label}{kept}, in the data's units\n{found}")
+    if out is not None:
+        _figure(found, first).savefig(out)
+        note(f"Wrote the figure to {out}")
+    return 0
+
+
+def _new_figure(path: Path) -> Path:
+    if path.suffix.lower() not in _FORMATS:
+        raise ValueError(f"--out takes a figure, {', '.join(_FORMATS)}, not `{path}`.")
+    if path.exists():
+        raise FileExistsError(
+            f"`{path}` exists, and a file is never written over. Choose another name, or remove it."
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"The folder `{path.parent}` of --out does not exist. Make it first."
+        )
+    return path
+
+
+def _folders(given: list[str], reference: str | None) -> tuple[dict[str, Path], str | None]:
+    """Name -> folder, the reference among them, and its name."""
+    places = [Path(folder) for folder in given]
+    resolved = [place.resolve() for place in places]
+    twice = next((p for i, p in enumerate(places) if resolved[i] in resolved[:i]), None)
+    if twice is not None:
+        raise ValueError(f"The run `{twice}` is given twice. Name each once.")
+    if reference is not None and Path(reference).resolve() not in resolved:
+        places.append(Path(reference))
+        resolved.append(places[-1].resolve())
+    if len(places) < 2:
+        raise ValueError(
+            f"`{places[0]}` is one run, and a comparison needs two. Name others after it, or score "
+            "it alone with `bayesnn evaluate`."
+        )
+    short = [place.name for place in resolved]
+    names = short if len(set(short)) == len(short) else [str(place) for place in places]
+    chosen = None if reference is None else names[resolved.index(Path(reference).resolve())]
+    return dict(zip(names, places, strict=True)), chosen
+
+
+def _opened(
+    folders: dict[str, Path], model: str | None
+) -> tuple[dict[str, "Run"], dict[str, Any], Path | None]:
+    """The runs, their posteriors, with the program where it is known, and the user's file."""
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.cli.runs import open_run
+
+    runs = {name: open_run(folder) for name, folder in folders.items()}
+    (first, one), *others = runs.items()
+    for name, run in others:
+        _require_same_data(first, one, name, run)
+    if model is not None and all("zoo" in run.model for run in runs.values()):
+        raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
+    posteriors, file = {}, None
+    for name, run in runs.items():
+        program = None
+        if "zoo" in run.model:
+            program, _ = run.load_model(None)
+        elif model is not None:
+            program, file = run.load_model(model)
+        posteriors[name] = bnn.load(folders[name], program)
+    return runs, posteriors, file
+
+
+def _require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
+    def part(of: "Run") -> dict[str, Any]:
+        return {key: value for key, value in of.data.items() if key != "name"}
+
+    if one.data_sha256 != run.data_sha256:
+        what = f"`{first}` is of {one.data_label} and `{name}` of {run.data_label}"
+        if one.data_label == run.data_label:
+            what = f"the values of {one.data_label} differ between `{first}` and `{name}`"
+    elif part(one) != part(run) or one.standardisation != run.standardisation:
+        what = (
+            f"`{first}` and `{name}` split or prepare {one.data_label} differently, and the test "
+            "rows of one may be training rows of the other"
+        )
+    else:
+        return
+    raise ValueError(f"Only runs of the same data can be compared, but {what}.")
+
+
+def _figure(found: Any, run: "Run") -> Any:
+    import bayesnn_ppl as bnn
+
+    def column(name: str) -> list[Any]:
+        return [line[name] for line in found.lines.values()]
+
+    distance, label = None, ""
+    if found.reference is not None:
+        labels = found.task == "classification"
+        distance = column("total_variation" if labels else "wasserstein")
+        kind = "total variation" if labels else f"Wasserstein distance [{run.target_name}]"
+        label = f"{kind} to {found.reference}"
+    return bnn.plots.plot_comparison(
+        list(found.lines),
+        column("nll"),
+        column("nll_se"),
+        difference_error=column("nll_difference_se"),
+        distance=distance,
+        distance_label=label,
+        reference=found.reference,
+    )

@@ -1,0 +1,252 @@
+"""Several posteriors scored on the same rows: which predicts best, and how near are they?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.metrics.calibration import VARIANTS, Variant
+from bayesnn_ppl.metrics.checks import class_labels
+from bayesnn_ppl.metrics.comparison import Comparison
+from bayesnn_ppl.metrics.evaluation import evaluate
+
+__all__ = ["compare"]
+
+
+def compare(
+    posteriors: Mapping[str, Any],
+    x: Any = None,
+    y: Any = None,
+    *,
+    reference: Any = None,
+    samples: int = 1000,
+    variant: Variant = "bnn_hmc",
+    diagnose: bool = True,
+) -> Comparison:
+    """Score posteriors on the same held-out rows, with errors of their differences.
+
+    Columns: `method`; `nll`, the mean negative log score of a row, with `nll_se`, and
+    `nll_difference` to the best with `nll_difference_se`, which is that of the mean of the rows'
+    differences and so leaves out what is hard about a row for all; for labels `accuracy` and
+    `ece_<variant>`, for numbers `rmse` and `crps`; with a reference `agreement` and
+    `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, which
+    an approximation may have; `seconds` in all, compilation included; and `status`, the verdict of
+    `diagnose` at these rows. Errors are of the rows: the draws' own are not in them.
+
+    Args:
+        posteriors: name -> posterior, of one kind of target in one unit.
+        x: inputs, leading axis N. Without x and y, the probe that all runs kept; where the program
+            or the weights of a posterior are missing, its probe must be these rows, and what was
+            kept there is scored.
+        y: targets in the training units, leading axis N.
+        reference: the name of one of the posteriors, or what `evaluate` takes: another posterior,
+            or class probabilities.
+        samples: predictive samples behind CRPS and Wasserstein distance, or as many as the run
+            that kept fewest has. Two runs of one posterior are some 1.8 sd / sqrt(samples) apart.
+        variant: of the calibration error, as in `expected_calibration_error`.
+        diagnose: whether to judge the convergence of each.
+
+    Returns:
+        A `Comparison`, ordered by `nll`.
+
+    Raises:
+        ValueError: fewer than two posteriors, an unknown reference or variant, a posterior that
+            cannot predict at these rows, or targets of different kinds or units; and as
+            `evaluate`.
+    """
+    if len(posteriors) < 2:
+        raise ValueError("A comparison needs two posteriors at least; `evaluate` scores one.")
+    if variant not in VARIANTS:
+        raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
+    samples = whole_number(samples, "`samples`", at_least=2)
+    if isinstance(reference, str) and reference not in posteriors:
+        raise ValueError(
+            f"`reference` is {reference!r}, which is none of the posteriors. "
+            + near_misses(reference, posteriors)
+        )
+    kept = x is None and y is None
+    x, y = _rows(posteriors, x, y)
+    known = {name: _predicted(name, p, x, y, kept) for name, p in posteriors.items()}
+    task = _check_alike(known, y)
+    other = known[reference] if isinstance(reference, str) else reference
+    if hasattr(other, "predict") and not isinstance(other, _Known):
+        other = _predicted("reference", other, x, y, kept)
+    most = [p.prediction for p in (*known.values(), other) if isinstance(p, _Known)]
+    samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
+    log_scores = {name: _log_scores(p.prediction, y) for name, p in known.items()}
+    best = max(log_scores, key=lambda name: np.nan_to_num(log_scores[name].mean(), nan=-np.inf))
+    lines = {}
+    for name, posterior in posteriors.items():
+        scores = evaluate(known[name], x, y, reference=other, intervals=(), samples=samples)
+        lines[name] = {
+            "method": _provenance(posterior).get("kernel"),
+            **_likelihoods(log_scores[name], log_scores[best]),
+            **_chosen(task, scores, variant),
+            **_cost(_provenance(posterior)),
+            "status": _status(posterior, x, known[name].recorded) if diagnose else None,
+        }
+    order = sorted(lines, key=lambda name: np.nan_to_num(lines[name]["nll"], nan=np.inf))
+    return Comparison(
+        task=task,
+        rows=len(y),
+        reference=reference if other is None or isinstance(reference, str) else "the reference",
+        lines={name: lines[name] for name in order},
+        log_scores={name: log_scores[name] for name in order},
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A posterior whose predictions at the rows are made already, or were recorded in its run."""
+
+    prediction: Any
+    recorded: bool = False
+
+    def predict(self, x: Any) -> Any:
+        return self.prediction
+
+
+def _rows(posteriors: Mapping[str, Any], x: Any, y: Any) -> tuple[Any, Any]:
+    if (x is None) != (y is None):
+        raise ValueError("Give `x` and `y` both, or neither to compare at the probe of the runs.")
+    if x is None:
+        # Those that can predict anywhere follow those that cannot.
+        ordered = sorted(posteriors.values(), key=_can_predict)
+        probes = (_probe(p) for p in ordered)
+        found = next((probe for probe in probes if probe[1] is not None), None)
+        if found is None:
+            raise ValueError(
+                "No run kept function values with targets, so `x` and `y` must be given. Runs "
+                "sampled with `keep=Keep(probe=(x, y))` need neither."
+            )
+        x, y = found
+    if len(x) != len(y):
+        raise ValueError(
+            f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."
+        )
+    return x, y
+
+
+def _can_predict(posterior: Any) -> bool:
+    """Whether program and weights are there."""
+    return getattr(posterior, "model", posterior) is not None and (
+        getattr(posterior, "has_weights", True)
+    )
+
+
+def _probe(posterior: Any) -> tuple[Any, Any]:
+    """Inputs and targets at which function values were kept; None where there are none."""
+    return getattr(posterior, "probe", None) or (None, None)
+
+
+def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
+    """At x, by the program or, where `kept` or there is none, from what the run kept."""
+    able = _can_predict(posterior)
+    if able and not kept:
+        return _Known(posterior.predict(x))
+    x_kept, y_kept = _probe(posterior)
+    if y_kept is not None and np.array_equal(x_kept, x) and np.array_equal(y_kept, y):
+        return _Known(posterior.predict(), recorded=True)
+    if able:
+        return _Known(posterior.predict(x))
+    missing = "program" if getattr(posterior, "has_weights", True) else "weights"
+    other = y_kept is not None
+    why = "kept function values at other rows" if other else "kept no function values with targets"
+    raise ValueError(
+        f"`{name}` has no {missing} to predict these {len(y)} rows with, and {why}. "
+        + (
+            "`load(path, model=...)` takes the program."
+            if missing == "program"
+            else "Compare at the rows that it kept, or sample with its weights kept."
+        )
+    )
+
+
+def _check_alike(known: Mapping[str, _Known], y: Any) -> str:
+    """The task of all; ValueError where tasks, classes or units differ."""
+    (first, one), *others = known.items()
+    task = one.prediction.task
+    for name, other in others:
+        if other.prediction.task != task:
+            raise ValueError(
+                f"`{first}` is of {task} and `{name}` of {other.prediction.task}: they predict "
+                "different things and cannot be compared."
+            )
+        shapes = (
+            [np.shape(p.prediction.mean) for p in (one, other)]
+            if task == "regression"
+            else [np.shape(p.prediction.probabilities) for p in (one, other)]
+        )
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"`{first}` predicts shape {shapes[0]} at these rows and `{name}` {shapes[1]}: "
+                "only predictions of one shape can be compared."
+            )
+        if task == "regression" and not np.allclose(one.prediction.y(y), other.prediction.y(y)):
+            raise ValueError(
+                f"`{first}` and `{name}` were trained on targets in different units, so `x` and "
+                "`y` cannot suit both. Train both on data standardised alike."
+            )
+    return task
+
+
+def _log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
+    """The log score of each row, (N,), whose mean is that of `evaluate`."""
+    if prediction.task == "regression":
+        return np.asarray(prediction.log_prob(y), dtype=np.float64)
+    p = np.asarray(prediction.probabilities)
+    chosen = np.take_along_axis(p, class_labels(y, p)[..., None], axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
+
+
+def _likelihoods(own: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, float]:
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        difference = np.where(own == best, 0.0, best - own)
+        return {
+            "nll": float(-own.mean()),
+            "nll_se": _error_of_mean(own),
+            "nll_difference": float(difference.mean()),
+            "nll_difference_se": _error_of_mean(difference),
+        }
+
+
+def _error_of_mean(each: NDArray[np.float64]) -> float:
+    if len(each) < 2 or not np.isfinite(each).all():
+        return math.nan
+    return float(each.std(ddof=1) / math.sqrt(len(each)))
+
+
+def _chosen(task: str, scores: Mapping[str, float], variant: Variant) -> dict[str, float | None]:
+    names = (
+        ("rmse", "crps", "reference_wasserstein")
+        if task == "regression"
+        else (
+            "accuracy",
+            f"ece_{variant}",
+            "reference_agreement",
+            "reference_total_variation",
+        )
+    )
+    return {name.removeprefix("reference_"): scores.get(name) for name in names}
+
+
+def _provenance(posterior: Any) -> Mapping[str, Any]:
+    return getattr(posterior, "provenance", {})
+
+
+def _cost(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "log_evidence": (run.get("approximation") or {}).get("log_evidence"),
+        "seconds": run.get("seconds", {}).get("total"),
+    }
+
+
+def _status(posterior: Any, x: Any, recorded: bool) -> str | None:
+    if not hasattr(posterior, "diagnose"):
+        return None
+    return posterior.diagnose(None if recorded else x).status
