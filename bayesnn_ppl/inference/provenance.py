@@ -68,7 +68,8 @@ def describe_fit(
     """
     shape = (0, 0) if fitted is None else next(iter(fitted.positions.values())).shape[:2]
     described = _describe(
-        problem.model,
+        # The program that the draws predict by, so that no other is accepted with them later.
+        problem.model if fitted is None else fitted.model or problem.model,
         problem.summary,
         problem.x,
         problem.y,
