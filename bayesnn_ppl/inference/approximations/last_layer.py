@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
-from bayesnn_ppl.inference.approximations.laplace import Laplace, as_fitted
+from bayesnn_ppl.inference.approximations.laplace import Laplace
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP, check_mode
+from bayesnn_ppl.inference.approximations.normal_law import Found, as_fitted, law_around
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.curvature.selection import select
 from bayesnn_ppl.likelihoods.observed import base_distribution
@@ -90,22 +91,19 @@ class LastLayer:
         """Train the network, and take the posterior of its last layer; see `fit`."""
         found, exact = self.around(problem)
         # Of a linear layer the linearised program is the program.
-        fitted = as_fitted(
-            problem, found, draws=self.draws, predictive="sampled" if exact else "linearised"
-        )
-        return fitted
+        predictive = "sampled" if exact else "linearised"
+        return as_fitted(problem, found, draws=self.draws, predictive=predictive)
 
-    def around(self, problem: Problem) -> Any:
+    def around(self, problem: Problem) -> tuple[Found, bool]:
         """The normal law of the last layer, and whether it is exact."""
         laplace = self._laplace()
-        exact = _is_conjugate(problem, select(problem, "last").local)
+        selection = select(problem, "last")
+        exact = _is_conjugate(problem, selection.local)
         found = laplace.around(problem, recentre=exact)
         findings = found.findings
         if exact and not found.normal_prior:
             exact = False
-            found = laplace.around_mode(
-                problem, select(problem, "last"), found.mode, recentre=False
-            )
+            found = law_around(problem, selection, found.mode, laplace.settings)
             findings = (*found.findings, Finding("remark", _NOT_NORMAL))
         return found._replace(record=found.record | {"exact": exact}, findings=findings), exact
 
@@ -125,13 +123,12 @@ def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
     generator = np.random.default_rng(0)
     rows = problem.x[: min(8, len(problem.x))]
     dtype = np.float64 if problem.float64 else np.float32
-    fixed = {
-        name: np.ones(shape, dtype)
-        if name not in problem.summary.parameters
-        else generator.normal(size=shape).astype(dtype) / np.sqrt(max(1, *shape[:1], 1))
-        for name, shape in problem.summary.latents.items()
-        if name not in local.sites
-    }
+    fixed = {}
+    for name, shape in problem.summary.latents.items():
+        if name not in local.sites:
+            weights = generator.normal(size=shape) / np.sqrt(max(1, *shape))
+            network = name in problem.summary.parameters
+            fixed[name] = np.asarray(weights if network else np.ones(shape), dtype)
     one, other = (generator.normal(size=local.dimension).astype(dtype) for _ in range(2))
     point = Point(np.zeros(local.dimension, dtype), np.ones(local.dimension, dtype), fixed)
     sums = _means(local, point, rows, one, other)
