@@ -155,7 +155,12 @@ class LocalProgram:
         return log_p if site["scale"] is None else site["scale"] * log_p
 
     def log_prior(self, vector: Any, fixed: Mapping[str, Any], x: Any, y: Any) -> Any:
-        """The log density of the moved sites and of the program's own factors, Jacobians apart."""
+        """The log density of the moved sites.
+
+        The program's own factors count by their derivatives alone: they are no densities, and
+        those that are constant here, such as the -Σ log τ of weights in units of their scales τ,
+        would be part of no evidence. The Jacobians of other sites do not count.
+        """
         total = jnp.zeros(())
         for name, site in self.trace(vector, fixed, x, y).items():
             if site["type"] != "sample" or name == "y":
@@ -163,7 +168,8 @@ class LocalProgram:
             factor = isinstance(site["fn"], Unit) and not name.endswith("_log_det")
             if name in self.sites or (site["is_observed"] and factor):
                 log_p = site["fn"].log_prob(site["value"])
-                total += jnp.sum(log_p if site["scale"] is None else site["scale"] * log_p)
+                log_p = jnp.sum(log_p if site["scale"] is None else site["scale"] * log_p)
+                total += log_p - jax.lax.stop_gradient(log_p) if factor else log_p
         return total
 
 
