@@ -74,19 +74,26 @@ def judge(problem: Problem, result: dict[str, Any]) -> dict[str, Any]:
 
     values = result["functions"]
     sound = values[np.isfinite(values).all((1, 2))]
-    ess = ess_bulk(sound)
     seconds, gradients = result["seconds"], result["gradients"]
+    if sound.shape[1] < 4:  # its warm-up took the time
+        ess = np.full(sound.shape[2], np.nan)
+    else:
+        ess = ess_bulk(sound)
+    smallest, median = (
+        (np.nan, np.nan) if np.isnan(ess).all() else (np.nanmin(ess), np.nanmedian(ess))
+    )
+    split = np.nan if np.isnan(ess).all() else np.nanmax(rhat(sound))
     return {
         "seconds": round(seconds, 1),
         "compile": round(result["compile"], 1),
         "gradients": gradients,
         "draws": list(values.shape[:2]),
-        "ess_min": float(np.nanmin(ess)),
-        "ess_median": float(np.nanmedian(ess)),
-        "ess_min_per_second": float(np.nanmin(ess) / seconds),
-        "ess_median_per_second": float(np.nanmedian(ess) / seconds),
-        "ess_median_per_1000_gradients": float(1000 * np.nanmedian(ess) / gradients),
-        "rhat_max": float(np.nanmax(rhat(sound))),
+        "ess_min": float(smallest),
+        "ess_median": float(median),
+        "ess_min_per_second": float(smallest / seconds),
+        "ess_median_per_second": float(median / seconds),
+        "ess_median_per_1000_gradients": float(1000 * median / gradients),
+        "rhat_max": float(split),
         "chains_lost": len(values) - len(sound),
         **problem.scores(values),
     }
@@ -109,7 +116,7 @@ class Reference:
         from bayesnn_ppl.diagnostics import ess_bulk
 
         others = [run for other, run in self._runs.items() if other != name]
-        if not others:
+        if not others or values.shape[1] < 4:
             return float("nan"), float("nan")
         ess, means, variances = (np.stack(parts) for parts in zip(*others, strict=True))
         centre, spread = np.average(means, 0, ess), np.average(variances, 0, ess)
@@ -155,8 +162,18 @@ def run(name: str, seconds: float, only: list[str] | None) -> dict[str, Any]:
     base = [row["ess_min_per_second"] for label, row in found.items() if "NumPyro" in label]
     best = [row["ess_min_per_second"] for label, row in found.items() if label.startswith("ours")]
     if base and best:
-        print(f"smallest ESS per second, our best over NumPyro's best: {max(best) / max(base):.1f}")
+        print(
+            f"smallest ESS per second, our best over NumPyro's best: "
+            f"{np.nanmax(best) / np.nanmax(base):.1f}"
+        )
     return found
+
+
+def plain(value: Any) -> Any:
+    """NaN as null, which JSON has."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def main() -> None:
@@ -173,7 +190,7 @@ def main() -> None:
         found = run(name, options.seconds, options.only)
         path = options.out / f"efficiency-{name}.json"
         before = json.loads(path.read_text()) if options.only and path.exists() else {}
-        path.write_text(json.dumps(before | found, indent=2) + "\n")
+        path.write_text(json.dumps(plain(before | found), indent=2, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

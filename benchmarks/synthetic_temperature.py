@@ -48,6 +48,7 @@ SETTINGS = {
     "step_size_above_one": 2e-5,  # at T > 1 weights are larger, and so is the curvature
     "momentum_decay": 0.97,
     "steps_per_draw": 100,
+    "steps_per_draw_below_one": 800,  # at T < 1 barriers are higher, and diffusion is slower
     "warmup": 100,
     "draws": 600,
     "chains": 4,
@@ -75,7 +76,9 @@ def kernel_at(temperature: float, settings: Mapping[str, Any]) -> SGHMC:
         step_size=settings["step_size_above_one" if temperature > 1 else "step_size"],
         momentum_decay=settings["momentum_decay"],
         batch_size=ROWS,
-        steps_per_draw=settings["steps_per_draw"],
+        steps_per_draw=settings[
+            "steps_per_draw_below_one" if temperature < 1 else "steps_per_draw"
+        ],
         temperature=temperature,
     )
 

@@ -9,6 +9,7 @@ from bayesnn_ppl.cli import options
 from bayesnn_ppl.cli.datasets import add_data, add_split
 from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.kernels import add_kernel
+from bayesnn_ppl.cli.methods import APPROXIMATIONS
 from bayesnn_ppl.cli.parser import Parser, choice, levels, option, switch, whole
 
 __all__ = ["build_parser"]
@@ -37,6 +38,7 @@ def build_parser() -> tuple[Parser, list[str]]:
     for name, text, arguments, runner in (
         ("demo", "sample an MLP on diabetes and show what there is to see", _demo, "demo:run_demo"),
         ("sample", "draw from a posterior, diagnose and save it", _sample, "sampling:run_sample"),
+        ("fit", "approximate a posterior, judge and save it", _fit, "fitting:run_fit"),
         (
             "prior",
             "draw from the prior of a model, and say what it means",
@@ -93,17 +95,50 @@ def _sample(parser: Parser) -> None:
     add_ending(parser)
     options.add_model(parser)
     options.add_keep(parser)
-    group = parser.add_argument_group("where the run goes")
+    options.add_folder(parser)
+
+
+def _fit(parser: Parser) -> None:
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
+        help="as for `bayesnn sample` [default: mlp]",
+    )
+    add_data(parser)
+    group = parser.add_argument_group("approximation")
     option(
         group,
-        "--out",
-        "folder of the run, new or empty",
-        metavar="FOLDER",
-        unit="path",
-        shown="runs/DATA-MODEL, with -2, -3, ... if it is taken",
+        "--approximation",
+        "how the posterior is approximated",
+        default="ensemble",
+        type=choice(*APPROXIMATIONS),
+        metavar="{" + ",".join(APPROXIMATIONS) + "}",
+        unit="word",
     )
-    switch(group, "--no-diagnose", "do not judge convergence after sampling")
-    switch(group, "--quiet", "no progress bar and no hints, only the results")
+    option(
+        group,
+        "--set",
+        "a setting of the approximation, by its name in Python; may be given several times",
+        action="append",
+        metavar="NAME=VALUE",
+        unit="number, word or list, as JSON",
+        shown="those in Python",
+    )
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="whole number",
+    )
+    switch(group, "--float64", "double precision")
+    options.add_model(parser)
+    options.add_keep(parser, tensorboard=False)
+    options.add_folder(parser)
 
 
 def _prior(parser: Parser) -> None:

@@ -9,6 +9,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
+from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import make_kernel
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
 from bayesnn_ppl.cli.runs import open_run
@@ -35,14 +36,18 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
     if not run.kernel:
         raise ValueError(
             f"The run `{folder}` was made by `{run.made_by}` and cannot go on. "
-            "Only runs of `bayesnn sample` can."
+            "Only runs of `bayesnn sample` and `bayesnn fit` can."
         )
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     limits = until(arguments, probe=(folder / "probe.npz").exists())
-    prepare_devices(config["chains"], config["devices"]["mesh"]["chain"])
+    prepare_devices(max(config["chains"], 1), config["devices"]["mesh"]["chain"])
     program, path = run.load_model(arguments.model)
     dataset = run.load_data()
-    kernel = make_kernel(program, run.kernel)
+    kernel: Any
+    if "approximation" in run.kernel:
+        kernel = made_approximation(run.kernel["approximation"], program, run.kernel["settings"])
+    else:
+        kernel = make_kernel(program, run.kernel)
     with failures_named(path), stop_on_sigterm() as stop:
         if (folder / TENSORBOARD).is_dir():
             stop.also = bnn.TensorBoard(folder / TENSORBOARD)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bayesnn_ppl.cli.parser import choice, option
 
-__all__ = ["PLAIN", "add_method", "apply_method", "shown"]
+__all__ = ["APPROXIMATIONS", "PLAIN", "add_method", "apply_method", "shown"]
 
 PLAIN: dict[str, Any] = {
     "kernel": "nuts",
@@ -24,6 +24,9 @@ _METHODS: dict[str, dict[str, Any]] = {
         "chains": 12,
     }
 }
+
+# Word of `bayesnn fit` -> name in `bayesnn_ppl.approximations`; a test compares the two.
+APPROXIMATIONS = {"ensemble": "Ensemble", "map": "MAP"}
 
 
 def add_method(group: Any) -> None:

@@ -6,6 +6,7 @@ from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole
 
 __all__ = [
     "MODEL_OPTIONS",
+    "add_folder",
     "add_keep",
     "add_model",
     "add_sampling",
@@ -113,7 +114,7 @@ def add_sampling(parser: Parser) -> None:
     switch(group, "--float64", "double precision")
 
 
-def add_keep(parser: Parser) -> None:
+def add_keep(parser: Parser, *, tensorboard: bool = True) -> None:
     """What a run keeps of its draws."""
     group = parser.add_argument_group("what is kept")
     option(
@@ -145,7 +146,23 @@ def add_keep(parser: Parser) -> None:
         unit="rows",
         shown="as many as give 2000 function values a draw",
     )
-    switch(group, "--tensorboard", "write metrics as TensorBoard events, to RUN/tensorboard")
+    if tensorboard:
+        switch(group, "--tensorboard", "write metrics as TensorBoard events, to RUN/tensorboard")
+
+
+def add_folder(parser: Parser) -> None:
+    """Where a run goes, and what is said of it."""
+    group = parser.add_argument_group("where the run goes")
+    option(
+        group,
+        "--out",
+        "folder of the run, new or empty",
+        metavar="FOLDER",
+        unit="path",
+        shown="runs/DATA-MODEL, with -2, -3, ... if it is taken",
+    )
+    switch(group, "--no-diagnose", "do not judge convergence afterwards")
+    switch(group, "--quiet", "no progress bar and no hints, only the results")
 
 
 def add_model(parser: Parser) -> None:

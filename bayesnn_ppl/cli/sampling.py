@@ -23,7 +23,15 @@ from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
-__all__ = ["TENSORBOARD", "chosen_model", "draw", "report", "reserved", "run_sample"]
+__all__ = [
+    "TENSORBOARD",
+    "chosen_model",
+    "draw",
+    "report",
+    "reserved",
+    "run_sample",
+    "what_is_kept",
+]
 
 TENSORBOARD = "tensorboard"  # folder of the events, in that of the run
 _PROBE_VALUES = 2000
@@ -57,7 +65,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
     if talk:
         note(f"{run.model_label} on {dataset!r}")
-    keep = _keep(options, dataset)
+    keep = what_is_kept(options, dataset)
     limits = until(arguments, probe=keep.probe is not None)
     with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
         if arguments.tensorboard:
@@ -86,7 +94,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _keep(options: dict[str, Any], dataset: Any) -> Any:
+def what_is_kept(options: dict[str, Any], dataset: Any) -> Any:
     """What the run keeps; by default function values at test rows too, so that it can be judged
     without its program.
     """

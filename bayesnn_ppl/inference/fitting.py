@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.provenance import describe_fit
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
+from bayesnn_ppl.inference.training_record import TrainingRecord
 from bayesnn_ppl.mesh import default_mesh
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.storage import RunFolder, variable_names
 
-__all__ = ["fit"]
+__all__ = ["fit", "require_same", "resume_fit"]
 
 _BLOCK = 64  # draws that are mapped to the program's space at once
 # Keys of predictive samples at the probe, apart from every key of an approximation.
@@ -58,7 +60,9 @@ def fit(
         progress: show a bar.
         callback: called with a `TrainingProgress` after each block of epochs; ends training when
             it returns true.
-        out: a new or empty folder that the result is written to, as that of `sample`.
+        out: a new or empty folder that the result is written to, as that of `sample`. What is
+            trained leaves checkpoints and `metrics.csv` there, and `resume` goes on from them
+            after a crash or a stop.
         keep: what is kept of each draw, by default all weights; see `Keep`.
 
     Returns:
@@ -81,58 +85,162 @@ def fit(
         (111,)
     """
     began = time.perf_counter()
+    with arithmetic(float64=float64):
+        prepared = _prepared(
+            approximation,
+            x,
+            y,
+            seed=seed,
+            mesh=mesh,
+            float64=float64,
+            progress=progress,
+            callback=callback,
+            keep=keep,
+            on_disk=out is not None,
+        )
+        if out is None:
+            return prepared.in_memory(began)
+        folder = RunFolder.create(
+            Path(out),
+            prepared.describe(None),
+            every={"posterior": prepared.keep.every},
+            probe=None if prepared.probe is None else prepared.probe.arrays(),
+        )
+        try:
+            return prepared.in_folder(folder, began)
+        finally:
+            folder.release()
+
+
+def resume_fit(
+    folder: RunFolder,
+    approximation: Approximation,
+    x: Any,
+    y: Any,
+    *,
+    mesh: Mesh | None,
+    progress: bool,
+    callback: Callable[[Any], Any] | None,
+    keep: Keep,
+) -> Posterior:
+    """Go on with a fit whose training was ended; see `resume`.
+
+    Raises:
+        ValueError: approximation, model or data are not those of the fit.
+    """
+    began, run = time.perf_counter(), folder.config
+    float64 = run["precision"] == "float64"
+    with arithmetic(float64=float64):
+        prepared = _prepared(
+            approximation,
+            x,
+            y,
+            seed=run["seed"],
+            mesh=mesh,
+            float64=float64,
+            progress=progress,
+            callback=callback,
+            keep=keep,
+            on_disk=True,
+        )
+        require_same(
+            folder,
+            prepared.describe(None),
+            {
+                "kernel": "approximation",
+                "kernel_settings": "approximation's settings",
+                "model": "model",
+                "data_sha256": "data",
+            },
+        )
+        if folder.commit_record["complete"]:
+            return Posterior.load(folder.path, _model_of(approximation))
+        return prepared.in_folder(folder, began)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fit that has passed every check and not begun."""
+
+    approximation: Approximation
+    problem: Problem
+    keep: Keep
+    probe: Probe | None
+    standardisation: Any
+
+    def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
+        """The provenance, of what came of it as far as that is known."""
+        mesh = self.problem.mesh
+        return describe_fit(
+            self.approximation,
+            self.problem,
+            fitted,
+            keep=self.keep,
+            probe=self.probe,
+            standardisation=self.standardisation,
+            mesh=default_mesh(1) if mesh is None else mesh,
+            **happened,
+        )
+
+    def in_memory(self, began: float) -> Posterior:
+        """Fit, and keep nothing on disk."""
+        return self._gathered(self.approximation.solve(self.problem), began)
+
+    def _gathered(self, fitted: Fitted, began: float) -> Posterior:
+        sink = MemorySink(_shape(fitted)[1], self.keep)
+        _fill(sink, fitted, self.problem, self.keep, self.probe)
+        return Posterior.from_groups(
+            sink.filled(),
+            self.describe(fitted, site_names=sink.site_names, seconds=_since(began)),
+            moments=None if sink.moments is None else sink.moments.arrays(),
+            probe=None if self.probe is None else self.probe.arrays(),
+            model=fitted.model or self.problem.model,
+        )
+
+    def in_folder(self, folder: RunFolder, began: float) -> Posterior:
+        """Fit, with checkpoints of the training in the folder, and write the result there.
+
+        A training that was interrupted leaves its checkpoint there, and what it came to is
+        returned from memory.
+        """
+        problem = replace(self.problem, record=TrainingRecord(folder))
+        fitted = self.approximation.solve(problem)
+        if fitted.interrupted:
+            return self._gathered(fitted, began)
+        sink = FolderSink(folder, self.keep)
+        _fill(sink, fitted, problem, self.keep, self.probe)
+        sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
+        return Posterior.load(folder.path, fitted.model or problem.model)
+
+
+def _prepared(
+    approximation: Any,
+    x: Any,
+    y: Any,
+    *,
+    seed: int,
+    mesh: Mesh | None,
+    float64: bool,
+    progress: bool,
+    callback: Callable[[Any], Any] | None,
+    keep: Keep | None,
+    on_disk: bool,
+) -> _Fit:
+    """Check every argument of `fit`."""
     model = _model_of(approximation)
     seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
     inputs = check_array(x, "x", float64=float64)
     targets = check_array(y, "y", float64=float64)
-    with arithmetic(float64=float64):
-        summary = inspect_model(model, inputs, targets)
-        if summary.discrete:
-            targets = targets.astype(np.int32)
-        keep, probe = check_keep(
-            keep, model, summary, inputs, on_disk=out is not None, float64=float64
-        )
-        problem = Problem(
-            model, inputs, targets, summary, seed, float64, mesh, progress, callback
-        )
-        described = partial(
-            describe_fit,
-            approximation,
-            problem,
-            keep=keep,
-            probe=probe,
-            standardisation=getattr(y, "standardisation", None),
-            mesh=default_mesh(1) if mesh is None else mesh,
-        )
-        if out is None:
-            fitted = approximation.solve(problem)
-            sink = MemorySink(_shape(fitted)[1], keep)
-            _fill(sink, fitted, problem, keep, probe)
-            return Posterior.from_groups(
-                sink.filled(),
-                described(fitted, site_names=sink.site_names, seconds=_since(began)),
-                moments=None if sink.moments is None else sink.moments.arrays(),
-                probe=None if probe is None else probe.arrays(),
-                model=fitted.model or model,
-            )
-        folder = RunFolder.create(
-            Path(out),
-            described(None),
-            every={"posterior": keep.every},
-            probe=None if probe is None else probe.arrays(),
-        )
-        try:
-            fitted = approximation.solve(problem)
-            stored = FolderSink(folder, keep)
-            _fill(stored, fitted, problem, keep, probe)
-            stored.finish({}, complete=True, **described(fitted, seconds=_since(began)))
-        finally:
-            folder.release()
-        return Posterior.load(folder.path, fitted.model or model)
+    summary = inspect_model(model, inputs, targets)
+    if summary.discrete:
+        targets = targets.astype(np.int32)
+    keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
+    problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
+    return _Fit(approximation, problem, keep, probe, getattr(y, "standardisation", None))
 
 
 def _model_of(approximation: Any) -> Any:
-    if not isinstance(approximation, Approximation):
+    if isinstance(approximation, type) or not isinstance(approximation, Approximation):
         hint = " Build it from your model: `MAP(model)`." if callable(approximation) else ""
         raise TypeError(
             "`fit` takes an approximation such as `bayesnn_ppl.approximations.MAP(model)`, "
@@ -142,6 +250,17 @@ def _model_of(approximation: Any) -> Any:
         name = type(approximation).__name__
         raise ValueError(f"The approximation has no model: `{name}(model)`.")
     return approximation.model
+
+
+def require_same(folder: RunFolder, now: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+    """Raise ValueError unless a run was made by what is given now; entry -> what it is."""
+    run = folder.config
+    for entry, what in entries.items():
+        if now[entry] != run[entry]:
+            raise ValueError(
+                f"The {what} are not those of the run `{folder.path}`. The run has\n"
+                f"  {run[entry]}\nand given are\n  {now[entry]}"
+            )
 
 
 def _since(began: float) -> dict[str, float]:
@@ -201,6 +320,6 @@ def _groups(
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, *probe, key)
+        return sites, function_record(program.model, latents, probe[0], probe[1], key)
 
     return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))

@@ -184,11 +184,15 @@ def _raw(leaf: jax.Array) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
 
 
-def arrays_to_state(arrays: Mapping[str, np.ndarray], program: Program) -> Any:
+def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
     """Put a state that `state_to_arrays` gave back on the devices.
 
+    Args:
+        arrays: what it gave.
+        shapes: the state's shapes, dtypes and shardings, as that of a `Program`.
+
     Raises:
-        ValueError: names, shapes or dtypes are not those of the program's state.
+        ValueError: names, shapes or dtypes are not those.
     """
 
     def place(path: Any, shape: Any) -> jax.Array:
@@ -208,7 +212,7 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], program: Program) -> Any:
         leaf = jax.random.wrap_key_data(jax.numpy.asarray(array)) if is_key else array
         return jax.device_put(leaf, shape.sharding)
 
-    return jax.tree_util.tree_map_with_path(place, program.state)
+    return jax.tree_util.tree_map_with_path(place, shapes)
 
 
 def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:

@@ -8,6 +8,8 @@ from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.inference.approximations.base import Approximation
+from bayesnn_ppl.inference.fitting import require_same, resume_fit
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import Plan, execute, make_plan
 from bayesnn_ppl.inference.run import Progress
@@ -22,13 +24,13 @@ __all__ = ["extend", "resume"]
 
 def resume(
     path: str | Path,
-    kernel: MCMCKernel,
+    kernel: MCMCKernel | Approximation,
     x: Any,
     y: Any,
     *,
     mesh: Mesh | None = None,
     progress: bool = True,
-    callback: Callable[[Progress], Any] | None = None,
+    callback: Callable[[Any], Any] | None = None,
     until: Mapping[str, Any] | None = None,
 ) -> Posterior:
     """Go on with a run that was ended before it had all its draws.
@@ -37,8 +39,9 @@ def resume(
     ended. A run that is complete is returned as it is.
 
     Args:
-        path: the folder given to `sample` as `out`.
-        kernel, x, y: those of the run; a run holds no code and no data.
+        path: the folder given to `sample` or `fit` as `out`.
+        kernel, x, y: those of the run, for `fit` the approximation; a run holds no code and no
+            data.
         mesh: another mesh than that of the run; then the law is the same, the bits are not.
         progress, callback, until: as in `sample`; R-hat and ESS need a run with a probe.
 
@@ -77,18 +80,30 @@ def extend(
 
 def _go_on(
     path: str | Path,
-    kernel: MCMCKernel,
+    kernel: Any,
     x: Any,
     y: Any,
     more: int | None,
     *,
     mesh: Mesh | None,
     progress: bool,
-    callback: Callable[[Progress], Any] | None,
+    callback: Callable[[Any], Any] | None,
     until: Mapping[str, Any] | None,
 ) -> Posterior:
     folder = RunFolder.reopen(Path(path))
     try:
+        if isinstance(kernel, Approximation) or "approximation" in folder.config:
+            _check_fit(folder, kernel, more=more, until=until)
+            return resume_fit(
+                folder,
+                kernel,
+                x,
+                y,
+                mesh=mesh,
+                progress=progress,
+                callback=callback,
+                keep=_same_keep(folder),
+            )
         plan = _same_plan(folder, kernel, x, y, mesh, until)
         wanted = folder.config["draws_requested"] + (more or 0)
         if more:
@@ -99,6 +114,22 @@ def _go_on(
         return execute(plan, sink, wanted, progress=progress, callback=callback)
     finally:
         folder.release()
+
+
+def _check_fit(
+    folder: RunFolder, approximation: Any, *, more: int | None, until: Mapping[str, Any] | None
+) -> None:
+    """Refuse what does not apply to a fit, or to a run of a sampler."""
+    if "approximation" not in folder.config or not isinstance(approximation, Approximation):
+        raise ValueError(
+            f"The run `{folder.path}` was made by {folder.config['kernel']}, and given is "
+            f"{type(approximation).__name__}. Give what it was made by."
+        )
+    if more is not None or until is not None:
+        raise ValueError(
+            f"The run `{folder.path}` was made by `fit`, which has no number of draws to extend "
+            "and nothing to wait for: `extend` and `until` are for runs of `sample`."
+        )
 
 
 def _same_plan(
@@ -146,18 +177,16 @@ def _same_plan(
         until=until,
         on_disk=True,
     )
-    now = plan.describe()
-    for entry, what in {
-        "kernel": "kernel",
-        "kernel_settings": "kernel's settings",
-        "model": "model",
-        "data_sha256": "data",
-    }.items():
-        if now[entry] != run[entry]:
-            raise ValueError(
-                f"The {what} are not those of the run `{folder.path}`. The run has\n"
-                f"  {run[entry]}\nand given are\n  {now[entry]}"
-            )
+    require_same(
+        folder,
+        plan.describe(),
+        {
+            "kernel": "kernel",
+            "kernel_settings": "kernel's settings",
+            "model": "model",
+            "data_sha256": "data",
+        },
+    )
     return plan
 
 

@@ -105,7 +105,7 @@ class Run:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from a state that `state` gave; ValueError when it is of another program."""
-        self._state = arrays_to_state(arrays, self._program)
+        self._state = arrays_to_state(arrays, self._program.state)
 
     def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""

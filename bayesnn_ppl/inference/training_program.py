@@ -73,6 +73,7 @@ class TrainingProgram:
             losses, held-out losses, values)`; the losses have shape (members, block), NaN where
             no epoch was made, and the values are those of the latent sites at the best position.
         block: the most epochs of one call of `advance`.
+        state: shapes, dtypes and shardings of the state.
         place: puts an array where the compiled functions expect it.
         compile_seconds: what it took, 0 when the program was in the cache.
     """
@@ -80,6 +81,7 @@ class TrainingProgram:
     begin: Callable[..., Any]
     advance: Callable[..., Any]
     block: int
+    state: Any
     place: Callable[[Any], jax.Array]
     compile_seconds: float
 
@@ -141,7 +143,7 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
         .lower(state, *placed, *(jnp.int32(1) for _ in range(3)))
         .compile()
     )
-    return TrainingProgram(begin, advance, _BLOCK, place, time.perf_counter() - began)
+    return TrainingProgram(begin, advance, _BLOCK, state, place, time.perf_counter() - began)
 
 
 def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -240,7 +240,7 @@ class MetricsFile:
             reader = csv.DictReader(file)
             rows = list(reader)
             self._columns = list(reader.fieldnames or ()) or None
-        order = ("warmup", "sample")
+        order = ("train", "warmup", "sample")
         kept = [
             row
             for row in rows

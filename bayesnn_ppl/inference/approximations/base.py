@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.training_record import TrainingRecord
 from bayesnn_ppl.temperature import Model
 
 __all__ = ["Approximation", "Finding", "Fitted", "Problem"]
@@ -39,6 +40,7 @@ class Problem:
         mesh: devices for members, or None for the default.
         progress: whether to show a bar.
         callback: the user's, called with a `TrainingProgress` after each block of epochs.
+        record: where the checkpoints of the trainer go; None in memory.
     """
 
     model: Model
@@ -50,6 +52,7 @@ class Problem:
     mesh: Mesh | None
     progress: bool
     callback: Callable[[Any], Any] | None
+    record: TrainingRecord | None = None
 
     def key(self, stream: int) -> jax.Array:
         """A PRNG key for one use of randomness, `stream`, of this fit."""

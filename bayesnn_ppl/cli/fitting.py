@@ -1,0 +1,116 @@
+"""`bayesnn fit`: from options to a saved, judged and scored approximation."""
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.cli.datasets import load_data
+from bayesnn_ppl.cli.devices import prepare_devices
+from bayesnn_ppl.cli.methods import APPROXIMATIONS
+from bayesnn_ppl.cli.output import note
+from bayesnn_ppl.cli.runs import default_folder, remember, require_new
+from bayesnn_ppl.cli.sampling import chosen_model, report, reserved, what_is_kept
+from bayesnn_ppl.cli.stopping import stop_on_sigterm
+from bayesnn_ppl.cli.user_model import failures_named
+
+__all__ = ["made_approximation", "run_fit"]
+
+_SCALARS = (bool, int, float, str, tuple, type(None))
+_OBJECTS = ("model", "optimiser", "schedule", "mode")  # what a shell has no words for
+
+
+def run_fit(arguments: argparse.Namespace) -> int:
+    """Fit, save, judge, score, and say what to type next."""
+    options = vars(arguments)
+    settings = _settings(arguments.approximation, arguments.set or [])
+    if arguments.out is not None:
+        require_new(Path(arguments.out))
+    prepare_devices(int(settings.get("members") or 1), None)
+    dataset, data = load_data(options)
+    program, model, path = chosen_model(arguments, dataset)
+    approximation = made_approximation(arguments.approximation, program, settings)
+    run = remember(
+        dataset,
+        made_by="bayesnn fit",
+        model=model,
+        posterior_temperature=arguments.posterior_temperature,
+        data=data,
+        kernel={"approximation": arguments.approximation, "settings": settings},
+    )
+    label = f"{Path(run.model_label).stem}-{arguments.approximation}"
+    folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
+    if not (arguments.quiet or arguments.json):
+        note(f"{run.model_label} on {dataset!r}")
+    keep = what_is_kept(options, dataset)
+    with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
+        with storage.writing_to(folder, lambda: "Choose another folder with --out."):
+            run.write(folder)
+        try:
+            posterior = bnn.fit(
+                approximation,
+                *dataset.train,
+                seed=arguments.seed,
+                float64=arguments.float64,
+                progress=not arguments.quiet,
+                callback=stop.asked,
+                out=folder,
+                keep=keep,
+            )
+        except KeyboardInterrupt:
+            raise InterruptedError(
+                f"Interrupted in training. `bayesnn resume {folder}` goes on from here."
+            ) from None
+    if stop.came:
+        return stop.told(folder)
+    if not arguments.json:
+        print(f"Saved in {folder}\n", flush=True)
+    report(posterior, dataset, run, folder, arguments)
+    return 0
+
+
+def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any:
+    """The approximation of that name, built from a program.
+
+    Raises:
+        ValueError: a setting that it does not have.
+    """
+    kind = getattr(bnn.approximations, APPROXIMATIONS[name])
+    known = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.name not in _OBJECTS and isinstance(field.default, _SCALARS)
+    ]
+    for setting in settings:
+        if setting not in known:
+            raise ValueError(
+                f"`{name}` has no setting `{setting}` that --set could give. "
+                + near_misses(setting, known)
+            )
+    values = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
+    return kind(program, **values)
+
+
+def _settings(name: str, given: list[str]) -> dict[str, Any]:
+    """`NAME=VALUE` words as a dictionary; a value is read as JSON, or else as a word."""
+    found: dict[str, Any] = {}
+    for word in given:
+        setting, equals, value = word.partition("=")
+        setting = setting.strip().replace("-", "_")
+        if not equals or not setting:
+            raise ValueError(
+                f"--set takes NAME=VALUE, such as `--set epochs=100`, not `{word}`: a setting of "
+                f"`{name}`."
+            )
+        if setting in found:
+            raise ValueError(f"--set {setting} is given twice. Leave one of the two out.")
+        try:
+            read = json.loads(value)
+        except json.JSONDecodeError:
+            read = value
+        found[setting] = read
+    return found

@@ -1,0 +1,225 @@
+"""One training: attempts made of blocks of epochs, watched, recorded and safe to interrupt."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.inference.program import arrays_to_state, state_to_arrays
+from bayesnn_ppl.inference.progress import ProgressBar
+from bayesnn_ppl.inference.run import uninterrupted
+from bayesnn_ppl.inference.training_plan import TrainingPlan
+from bayesnn_ppl.inference.training_program import TrainingProgram, compile_training
+from bayesnn_ppl.inference.training_record import TrainingRecord
+from bayesnn_ppl.inference.training_result import (
+    Trained,
+    TrainingProgress,
+    arrays_of,
+    merged,
+    part_of,
+    trained_from,
+)
+
+__all__ = ["TrainingBar", "TrainingRun"]
+
+_BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
+_LINE_SECONDS = 15.0  # between lines where there is no terminal
+
+
+class TrainingBar(ProgressBar):
+    """The bar of `sample`, with epochs for draws and losses for divergences."""
+
+    def show(self, done: int, losses: np.ndarray, held_out: np.ndarray, stopped: int) -> None:
+        """Show the losses of the last epoch, of the members that still train."""
+        shown = losses if np.isnan(held_out).all() else held_out
+        known = shown[~np.isnan(shown)]
+        parts = [f"× {len(losses)} members"]
+        if known.size:
+            parts.append(f"{'loss' if shown is losses else 'held-out loss'} {known.mean():.4g}")
+        if stopped:
+            parts.append(f"{stopped} stopped")
+        note = " · ".join(parts)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, note=note)
+            return
+        now = time.monotonic()
+        over = done >= self._total or stopped == len(losses)
+        if self._shown and (over or now - self._last_line > _LINE_SECONDS):
+            self._last_line = now
+            print(f"{self._name:<8} {done:>6}/{self._total} {note}", file=sys.stderr, flush=True)
+
+
+class TrainingRun:
+    """One training: attempts made of blocks of epochs, and what came of them."""
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        bar: TrainingBar,
+        callback: Callable[[TrainingProgress], Any] | None,
+        record: TrainingRecord | None,
+    ) -> None:
+        self._plan, self._bar, self._callback = plan, bar, callback
+        self._record = record
+        self._earlier: Trained | None = None  # what attempts before this one came to
+        self._interrupted = False
+        self._seconds_per_epoch: float | None = None
+        self._state: Any = None
+        self._values: Mapping[str, Any] = {}
+
+    def run(self) -> Trained:
+        """Train all members, and those that fail again."""
+        plan = self._plan
+        active = np.ones(plan.recipe.members, bool)
+        program = compile_training(plan.recipe, plan.keys(0), active, *plan.data)
+        self._data = [program.place(array) for array in plan.data]
+        self._began = time.perf_counter()
+        before = None if self._record is None else self._record.restored()
+        attempt = 0 if before is None else int(before["attempt"])
+        if before is not None and attempt:
+            active, self._earlier = before["active"], trained_from(before)
+        while True:
+            try:
+                trained = self._attempt(program, attempt, active, before)
+            except KeyboardInterrupt:
+                if self._earlier is None:
+                    raise
+                self._interrupted, trained = True, self._earlier
+                break
+            if self._earlier is not None:
+                trained = merged(self._earlier, trained, active)
+            active, before = trained.failed, None
+            if self._interrupted or not active.any() or attempt == plan.retries:
+                break
+            attempt, self._earlier = attempt + 1, trained
+        if self._record is not None:
+            self._record.end()
+        return replace(
+            trained,
+            rows=plan.data[0].shape[0],
+            start=plan.recipe.start,
+            interrupted=self._interrupted,
+            seconds={
+                "compile": program.compile_seconds,
+                "train": time.perf_counter() - self._began,
+            },
+        )
+
+    def _attempt(
+        self,
+        program: TrainingProgram,
+        attempt: int,
+        active: np.ndarray,
+        before: Mapping[str, np.ndarray] | None,
+    ) -> Trained:
+        """Train the active members from their starts of this attempt; the others stay put."""
+        self._bar.phase("train" if attempt == 0 else "again", self._plan.epochs)
+        self._number, self._active = attempt, active
+        if before is None:
+            self._state = program.begin((self._plan.keys(attempt), active), *self._data[:2])
+            self._losses = np.full((2, len(active), self._plan.epochs), np.nan)
+            self._done = 0
+        else:
+            self._state = arrays_to_state(before, program.state)
+            self._losses, self._done = before["losses"].copy(), int(before["done"])
+            self._values = part_of(before, "values")
+        try:
+            self._advance(program)
+        except KeyboardInterrupt:
+            if not self._done:
+                raise
+            self._interrupted = True
+            self._bar.say(f"Interrupted: training ends after {self._done} epochs.")
+        state = self._state
+        return Trained(
+            positions={name: np.asarray(value) for name, value in state.best_z.items()},
+            values={name: np.asarray(value) for name, value in self._values.items()},
+            losses=self._losses[0],
+            held_out_losses=self._losses[1],
+            best_epochs=np.asarray(state.best_epoch),
+            best_losses=np.asarray(state.best_loss),
+            failed=np.asarray(state.failed),
+            attempts=np.full(len(active), attempt + 1),
+            rows=0,
+            start="",
+            interrupted=False,
+            seconds={},
+        )
+
+    def _advance(self, program: TrainingProgram) -> None:
+        """Go on, block by block, until all members have stopped or made their epochs."""
+        epochs, patience = self._plan.epochs, np.int32(self._plan.patience)
+        stopped = 0
+        while self._done < epochs and stopped < self._plan.recipe.members:
+            count = min(epochs - self._done, self._next_block(program))
+            began = time.perf_counter()
+            state, *block, values = program.advance(
+                self._state, *self._data, np.int32(count), np.int32(epochs), patience
+            )
+            losses = np.stack([np.asarray(part)[:, :count] for part in block])
+            self._seconds_per_epoch = (time.perf_counter() - began) / count
+            with uninterrupted():  # together, or the losses would be of other epochs
+                self._state, self._values = state, values
+                self._losses[:, :, self._done : self._done + count] = losses
+                self._done += count
+            stopped = int(np.sum(state.stopped))
+            self._keep_record(stopped)
+            self._bar.show(self._done, losses[0, :, -1], losses[1, :, -1], stopped)
+            if self._ended():
+                self._interrupted = True
+                return
+
+    def _keep_record(self, stopped: int) -> None:
+        """Let the record have the state, and the metrics of the last epoch."""
+        if self._record is None:
+            return
+        last = self._losses[:, :, self._done - 1]
+        known = [row[~np.isnan(row)] for row in last]
+        self._record.take(
+            self._arrays,
+            {
+                "seconds": time.perf_counter() - self._began,
+                "attempt": self._number,
+                "loss": float(known[0].mean()) if known[0].size else None,
+                "held_out_loss": float(known[1].mean()) if known[1].size else None,
+                "stopped": stopped,
+            },
+            done=self._done,
+            last=self._done == self._plan.epochs or stopped == self._plan.recipe.members,
+        )
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """All that the next epoch needs, and what earlier attempts came to."""
+        earlier = {} if self._earlier is None else arrays_of(self._earlier)
+        return {
+            **state_to_arrays(self._state),
+            **{f"values/{name}": np.asarray(value) for name, value in self._values.items()},
+            **earlier,
+            "attempt": np.asarray(self._number),
+            "active": self._active,
+            "losses": self._losses,
+            "done": np.asarray(self._done),
+        }
+
+    def _next_block(self, program: TrainingProgram) -> int:
+        if self._seconds_per_epoch is None:
+            return 1
+        return int(np.clip(_BLOCK_SECONDS / max(self._seconds_per_epoch, 1e-9), 1, program.block))
+
+    def _ended(self) -> bool:
+        if self._callback is None:
+            return False
+        losses, held_out_losses = self._losses[:, :, : self._done].copy()
+        seconds = time.perf_counter() - self._began
+        seen = TrainingProgress(self._done, self._plan.epochs, seconds, losses, held_out_losses)
+        try:
+            return bool(self._callback(seen))
+        except Exception:  # the user's metric must not cost the training
+            self._bar.say("The callback failed and is not called again; training goes on.")
+            self._bar.say(traceback.format_exc())
+            self._callback = None
+            return False

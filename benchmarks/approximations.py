@@ -1,0 +1,223 @@
+"""What people can afford, beside MCMC: every approximation on UCI energy and yacht.
+
+    BAYESNN_DATA=... python -m benchmarks.approximations [--data yacht energy] [--methods ...]
+        [--minutes 30] [--out benchmarks/results]
+
+A relu network with one hidden layer of 50 units, N(0, 1) on all parameters, noise learned. The
+eight methods named in `NAMED` are run on 20 splits, all others on 5, HMC on 3. Each has its
+defaults, but for what `methods` says; none was tuned on these data.
+
+RMSE and NLL are those of the mixture of all draws, in the data's own units; the table has their
+mean over splits and its standard error. Splits share rows, so that errors are a little too small.
+The paired column is the difference of NLL from HMC's on the splits that both have. HMC does not
+converge on these posteriors (R-hat stands beside it), so it is a strong sampler and not the truth.
+
+Every run is stored when it is done, and is not made again: with `--minutes` the command ends by
+itself in between, and goes on when it is called once more. Then `approximations.png`.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+
+import bayesnn_ppl as bnn
+
+NAMED = (
+    "MAP",
+    "ensemble",
+    "SWAG",
+    "mean field",
+    "full-rank VI",
+    "Laplace, full",
+    "last layer",
+    "MC dropout",
+)
+SPLITS = {"HMC": 3}
+MODEL = bnn.models.mlp(hidden=(50,), activation="relu", prior=dist.Normal(0.0, 1.0))
+
+
+def methods() -> dict[str, Callable[[], Any]]:
+    """Name -> a function that builds the approximation."""
+    a = bnn.approximations
+    return {
+        "MAP": lambda: a.MAP(MODEL),
+        "ensemble": lambda: a.Ensemble(MODEL, members=10),
+        "SWAG": lambda: a.SWAG(MODEL),
+        "mean field": lambda: a.Variational(MODEL, guide="normal"),
+        "full-rank VI": lambda: a.Variational(MODEL, guide="multivariate_normal"),
+        "Laplace, full": lambda: a.Laplace(MODEL, structure="full"),
+        "last layer": lambda: a.LastLayer(MODEL),
+        "MC dropout": lambda: a.Dropout(MODEL),
+        "ensemble of modes": lambda: a.Ensemble(
+            MODEL, members=10, objective="posterior", validation_fraction=0.0, patience=None
+        ),
+        "MultiSWAG": lambda: a.SWAG(MODEL, members=5),
+        "Laplace, kfac": lambda: a.Laplace(MODEL, structure="kfac"),
+        "Laplace, diagonal": lambda: a.Laplace(MODEL, structure="diagonal"),
+    }
+
+
+def run(data_name: str, split: int, method: str) -> dict[str, Any]:
+    """One method on one split: its scores, and what it says of itself."""
+    data = bnn.data.load(data_name, split=split)
+    began = time.perf_counter()
+    if method == "HMC":
+        kernel = bnn.kernels.HMC(MODEL, num_leapfrogs=200, jitter=0.5, mass="diagonal")
+        posterior = bnn.sample(
+            kernel,
+            *data.train,
+            warmup=150,
+            draws=250,
+            chains=4,
+            seed=split,
+            init=bnn.approximations.Ensemble(),
+            progress=False,
+        )
+    else:
+        posterior = bnn.fit(methods()[method](), *data.train, seed=split, progress=False)
+    seconds = time.perf_counter() - began
+    scores = bnn.metrics.evaluate(posterior, *data.test)
+    diagnosis = posterior.diagnose(data.test.x)
+    row = {
+        "data": data_name,
+        "split": split,
+        "method": method,
+        "rmse": float(scores["rmse"]),
+        "nll": float(scores["nll"]),
+        "seconds": round(seconds, 1),
+        "status": diagnosis.status,
+    }
+    if method == "HMC":
+        row["rhat"] = max(float(s["rhat_max"]) for s in diagnosis.functions.values())
+    return row
+
+
+def table(rows: list[dict[str, Any]], data_name: str) -> dict[str, dict[str, Any]]:
+    """Method -> means over splits, standard errors, and NLL paired with HMC's."""
+    known = {(r["method"], r["split"]): r for r in rows if r["data"] == data_name}
+    found: dict[str, dict[str, Any]] = {}
+    for method in dict.fromkeys(method for method, _ in known):
+        own = {s: r for (m, s), r in known.items() if m == method}
+        paired = np.array(
+            [r["nll"] - known["HMC", s]["nll"] for s, r in own.items() if ("HMC", s) in known]
+        )
+        found[method] = {
+            "splits": len(own),
+            **{
+                f"{name}{kind}": value
+                for name in ("rmse", "nll")
+                for kind, value in zip(
+                    ("", "_error"), _mean_and_error([r[name] for r in own.values()]), strict=True
+                )
+            },
+            "nll_above_hmc": float(paired.mean()) if paired.size else None,
+            "nll_above_hmc_error": _mean_and_error(paired)[1] if paired.size else None,
+            "seconds": float(np.median([r["seconds"] for r in own.values()])),
+            "not_fitted": sum(r["status"] not in ("fitted", "converged") for r in own.values()),
+        }
+        if method == "HMC":
+            found[method]["rhat"] = max(r["rhat"] for r in own.values())
+    return found
+
+
+def _mean_and_error(values: Any) -> tuple[float, float | None]:
+    """The mean, and its standard error where there are two or more."""
+    array = np.asarray(values, dtype=float)
+    error = float(array.std(ddof=1) / len(array) ** 0.5) if len(array) > 1 else None
+    return float(array.mean()), error
+
+
+def print_table(rows: list[dict[str, Any]], data_name: str) -> None:
+    """One line for each method, the best NLL first."""
+
+    def pair(mean: float | None, error: float | None) -> str:
+        if mean is None:
+            return "-"
+        return f"{mean:.3f}" + ("" if error is None else f" ± {error:.3f}")
+
+    print(f"\n{data_name}\n{'':20}{'splits':>6}{'RMSE':>16}{'NLL':>17}{'NLL - HMC':>17}{'s':>7}")
+    found = table(rows, data_name)
+    for method, row in sorted(found.items(), key=lambda item: item[1]["nll"]):
+        print(
+            f"{method:20}{row['splits']:>6}{pair(row['rmse'], row['rmse_error']):>16}"
+            f"{pair(row['nll'], row['nll_error']):>17}"
+            f"{pair(row['nll_above_hmc'], row['nll_above_hmc_error']):>17}{row['seconds']:>7.1f}"
+            + (f"  R-hat {row['rhat']:.2f}" if "rhat" in row else "")
+            + (f"  {row['not_fitted']} with a doubt" if row["not_fitted"] else "")
+        )
+
+
+def picture(rows: list[dict[str, Any]]) -> Any:
+    """NLL of each method with two standard errors, a panel for each data set."""
+    from bayesnn_ppl.plots.figure import new_figure, palette, styled
+
+    @styled
+    def plot() -> Any:
+        names = list(dict.fromkeys(r["data"] for r in rows))
+        figure = new_figure(width=5 * len(names), height=4.5)
+        for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            found = sorted(table(rows, name).items(), key=lambda item: -item[1]["nll"])
+            for place, (method, row) in enumerate(found):
+                axis.errorbar(
+                    row["nll"],
+                    place,
+                    xerr=2 * (row["nll_error"] or 0.0),
+                    marker="o",
+                    capsize=3,
+                    color=palette(1 if method == "HMC" else 0),
+                )
+            axis.set_yticks(range(len(found)), [f"{m} ({r['splits']})" for m, r in found])
+            axis.set(
+                xlabel="test NLL, ± 2 standard errors over splits [nats]",
+                title=f"{name} (number of splits)",
+            )
+        return figure
+
+    return plot()
+
+
+def main() -> None:
+    """Make the runs that are missing; print the tables; draw the figure."""
+    parser = argparse.ArgumentParser(description="Approximations on UCI data.")
+    parser.add_argument("--data", nargs="+", default=["yacht", "energy"])
+    parser.add_argument("--methods", nargs="+", default=["HMC", *methods()])
+    parser.add_argument("--most-splits", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # of fits that are poor, which the status says
+    path, began = options.out / "approximations.json", time.perf_counter()
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    done = {(r["data"], r["split"], r["method"]) for r in rows}
+    wanted = [
+        (name, split, method)
+        for split in range(options.most_splits)  # every method has its first splits early
+        for name in options.data
+        for method in options.methods
+        if split < SPLITS.get(method, 20 if method in NAMED else 5)
+    ]
+    missing = [key for key in wanted if key not in done]
+    options.out.mkdir(parents=True, exist_ok=True)
+    for count, key in enumerate(missing, start=1):
+        rows.append(run(*key))
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(rows, indent=1) + "\n")
+        part.replace(path)
+        print(rows[-1], flush=True)
+        if time.perf_counter() - began > 60 * options.minutes and count < len(missing):
+            print(f"{len(missing) - count} runs are left: call the same command again.")
+            break
+    for name in options.data:
+        print_table(rows, name)
+    picture(rows).savefig(options.out / "approximations.png")
+
+
+if __name__ == "__main__":
+    main()
