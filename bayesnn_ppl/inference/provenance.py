@@ -68,8 +68,7 @@ def describe_fit(
     """
     shape = (0, 0) if fitted is None else next(iter(fitted.positions.values())).shape[:2]
     described = _describe(
-        # The program that the draws predict by, so that no other is accepted with them later.
-        problem.model if fitted is None else fitted.model or problem.model,
+        problem.model,
         problem.summary,
         problem.x,
         problem.y,
@@ -164,6 +163,7 @@ def _describe(
         "local": list(summary.local),
         "rows": x.shape[0],
         "input_shape": list(x.shape[1:]),
+        "input_dtype": str(x.dtype),
         "data_sha256": data_hash(x, y),
     }
 

@@ -3,9 +3,9 @@
 from bayesnn_ppl.inference.approximations.ensemble import Ensemble
 from bayesnn_ppl.inference.approximations.laplace import Laplace
 from bayesnn_ppl.inference.approximations.last_layer import LastLayer
-from bayesnn_ppl.inference.approximations.linearised import linearised, probit_probabilities
 from bayesnn_ppl.inference.approximations.marginal_likelihood import DuringTraining
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
+from bayesnn_ppl.inference.approximations.probit import probit_probabilities
 
 __all__ = [
     "MAP",
@@ -13,6 +13,5 @@ __all__ = [
     "Ensemble",
     "Laplace",
     "LastLayer",
-    "linearised",
     "probit_probabilities",
 ]

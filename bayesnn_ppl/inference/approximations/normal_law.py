@@ -12,7 +12,6 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
-from bayesnn_ppl.inference.approximations.linearised import linearised_at
 from bayesnn_ppl.inference.approximations.marginal_likelihood import (
     DuringTraining,
     Hyperparameters,
@@ -38,6 +37,7 @@ from bayesnn_ppl.inference.curvature.evidence import maximise
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.curvature.prior import prior_curvature
 from bayesnn_ppl.inference.curvature.selection import Selection
+from bayesnn_ppl.nn.linearised import linearised_at
 
 __all__ = ["NO_NOISE", "Found", "Settings", "as_fitted", "law_around"]
 
@@ -243,7 +243,13 @@ def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) ->
             if name == found.noise:
                 where = _unconstrained(problem, name, found.values)
             positions[name] = np.broadcast_to(where, (1, draws, *np.shape(where))).copy()
-    return Fitted(positions=positions, record=record, findings=tuple(findings), model=model)
+    return Fitted(
+        positions=positions,
+        record=record,
+        findings=tuple(findings),
+        model=model,
+        centre=None if model is None else {n: a[None] for n, a in found.values.items()},
+    )
 
 
 def _unconstrained(problem: Problem, name: str, values: dict[str, Any]) -> np.ndarray:

@@ -9,21 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.components import Components
-from bayesnn_ppl.diagnostics.layer_activity import equations
 from bayesnn_ppl.identity import describe
-from bayesnn_ppl.likelihoods.observed import BERNOULLI, CATEGORICAL, base_distribution
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.precision import arithmetic
-from bayesnn_ppl.temperature import Model
 
-__all__ = ["Linearised", "linearised", "linearised_at", "probit_probabilities"]
+__all__ = ["Linearised", "linearised_at"]
 
 
 @dataclass(frozen=True)
 class Linearised:
-    r"""A program whose network f(x, θ) is f(x, θ*) + J(x)(θ - θ*); made by `linearised`.
+    r"""A program whose network f(x, θ) is f(x, θ*) + J(x)(θ - θ*); made by `linearised_at`.
 
     Attributes:
         model: the program.
@@ -32,7 +25,7 @@ class Linearised:
             transpose of v ↦ Jᵀv, at a half more.
     """
 
-    model: Model
+    model: Any
     parameters: Mapping[str, Any]
     forward: bool = True
 
@@ -80,12 +73,12 @@ def _expanded(output: Any, centre: Any, params: Any, *, forward: bool) -> Any:
     return value + slope
 
 
-def linearised_at(model: Model, values: Mapping[str, Any], x: Any) -> Linearised:
-    """`linearised` at constrained values of all latent sites.
+def linearised_at(model: Any, values: Mapping[str, Any], x: Any) -> Linearised:
+    """The program with its network expanded to first order around values of all latent sites.
 
     Args:
         model: the program, which calls one Linen network.
-        values: latent site -> value.
+        values: latent site -> value θ*, in the program's space.
         x: inputs, to find the network by.
 
     Raises:
@@ -141,77 +134,4 @@ def linearised_at(model: Model, values: Mapping[str, Any], x: Any) -> Linearised
 def _has_forward_mode(output: Any, params: Any) -> bool:
     """False where a `custom_vjp` is on the way, as in `nn.Conv`: JAX finds out when it compiles."""
     jaxpr = jax.make_jaxpr(lambda p, v: jax.jvp(output, (p,), (v,))[1])(params, params)
-    return all(step.primitive.name != "custom_lin" for step in equations(jaxpr.jaxpr))
-
-
-def linearised(model: Model, mode: Posterior) -> Linearised:
-    """The program with its network expanded to first order around a mode.
-
-    `Laplace` and `LastLayer` predict by it. A run of theirs that was written to disk is opened
-    with it: `load(folder, linearised(model, mode))`, where `mode` is the fit of `MAP` that they
-    were given.
-
-    Args:
-        model: the program, which calls one Flax Linen network.
-        mode: a posterior of the same program; its first draw is θ*.
-
-    Raises:
-        ValueError: the program does not call one Linen network, or the posterior has no weights.
-    """
-    if not mode.has_weights:
-        raise ValueError("The posterior given as `mode` kept no weights: there is no θ* in it.")
-    run = mode.provenance
-    sites = {run["site_names"][name]: array[0, 0] for name, array in mode.draws.items()}
-    rows = np.zeros((1, *run["input_shape"]), np.float32)
-    with arithmetic(float64=run["precision"] == "float64"):
-        return linearised_at(model, {n: sites[n] for n in run["latents"]}, rows)
-
-
-def probit_probabilities(posterior: Posterior, x: Any, *, memory: int = 2**29) -> np.ndarray:
-    r"""Class probabilities by MacKay's formula, in place of the mean over draws.
-
-        p(y|x) ≈ softmax( μ / √(1 + π v / 8) ),     of two classes  σ( μ / √(1 + π v / 8) )
-
-    with the mean μ and variance v of each logit over the draws. It takes logits as independent and
-    normal, as those of a linearised network are for each class, and is smoother than the mean of
-    few draws.
-
-    Args:
-        posterior: of a program with labels; best one that `Laplace` has linearised.
-        x: inputs (N, ...).
-        memory: bytes for one block of rows, about.
-
-    Returns:
-        Probabilities (N, ..., K).
-
-    Raises:
-        ValueError: the program has no labels.
-
-    References:
-        MacKay (1992), The evidence framework applied to classification networks, eq. 10;
-        Gibbs (1997), section 5.4.1, for several classes.
-    """
-    whole_number(memory, "`memory`", at_least=1)
-    components = posterior.predict(x, memory=memory).components
-    if not isinstance(base_distribution(components.distribution), (*CATEGORICAL, *BERNOULLI)):
-        raise ValueError(
-            "MacKay's formula is about class labels, and this model predicts numbers. Use "
-            "`posterior.predict(x)`."
-        )
-    if not isinstance(components, Components):  # pragma: no cover - `predict(x)` runs the program
-        raise ValueError("The posterior has function values only, and no logits.")
-    return components.apply(_probit)
-
-
-def _probit(components: Any) -> Any:
-    def logits(fn: Any) -> Any:
-        base = base_distribution(fn)
-        return base.logits
-
-    values = jax.vmap(logits)(components)
-    scaled = values.mean(0) / jnp.sqrt(1 + jnp.pi / 8 * values.var(0))
-    first = jax.tree.map(lambda a: a[0], components)
-    if isinstance(base_distribution(first), BERNOULLI):
-        p = jax.nn.sigmoid(scaled)
-        return jnp.stack([1 - p, p], axis=-1)
-    return jax.nn.softmax(scaled, axis=-1)
+    return "custom_lin" not in str(jaxpr)
