@@ -126,7 +126,7 @@ def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
     fixed = {}
     for name, shape in problem.summary.latents.items():
         if name not in local.sites:
-            weights = generator.normal(size=shape) / np.sqrt(max(1, *shape))
+            weights = generator.normal(size=shape) / np.sqrt(max((1, *shape)))
             network = name in problem.summary.parameters
             fixed[name] = np.asarray(weights if network else np.ones(shape), dtype)
     one, other = (generator.normal(size=local.dimension).astype(dtype) for _ in range(2))

@@ -1,6 +1,7 @@
 """`Laplace` and `LastLayer` through `fit`: predictions, findings, tuning, errors."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -32,7 +33,8 @@ def classes():
 
 @pytest.fixture(scope="module")
 def mode(regression):
-    return bnn.fit(MAP(network, epochs=300, learning_rate=0.02), *regression, progress=False)
+    settings = MAP(network, epochs=2000, learning_rate=0.02, batch_size=None)
+    return bnn.fit(settings, *regression, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +156,9 @@ def test_weights_far_from_a_mode_are_told(regression):
 )
 def test_indefinite_curvature_is_told(regression, prior):
     """In the tails of a Student t, and everywhere of a Laplace, the prior is not concave."""
-    model = bnn.bayesian_network(bnn.nn.MLP(hidden=()), prior, bnn.likelihoods.gaussian(scale=0.3))
+    model = bnn.bayesian_network(
+        bnn.nn.MLP(hidden=(), outputs=1), prior, bnn.likelihoods.gaussian(scale=0.3)
+    )
     posterior = bnn.fit(Laplace(model, mode=TRAINED), *regression, progress=False)
     diagnosis = posterior.diagnose()
     assert diagnosis.status == "usable with care" and "Indefinite curvature" in diagnosis.verdict
@@ -174,7 +178,7 @@ def test_a_coupled_prior_needs_the_full_matrix(regression):
     covariance = 0.25 * np.array([[1.0, 0.6], [0.6, 1.0]])
 
     def model(x, y=None, *, batch_size=None):
-        w = numpyro.sample("w", dist.MultivariateNormal(np.zeros(2), covariance))
+        w = numpyro.sample("w", dist.MultivariateNormal(jnp.zeros(2), jnp.asarray(covariance)))
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
             x, y = bnn.minibatch(x, y)
             numpyro.sample("y", dist.Normal(x @ w, 0.5), obs=y)
@@ -217,7 +221,8 @@ def test_the_last_layer_of_classes_is_a_laplace_approximation(classes):
     found = posterior.provenance["approximation"]
     assert not found["exact"] and found["predictive"] == "linearised"
     assert found["layers"] == ["net/Dense_1"]
-    assert (posterior.draws["net.Dense_0.kernel"].std(1) == 0).all()
+    below = posterior.draws["net.Dense_0.kernel"]
+    assert (below == below[:, :1]).all()
 
 
 def test_a_tuned_noise_is_in_the_draws_and_the_predictions(regression):

@@ -19,7 +19,7 @@ def problem_of(model, x, y, *, float64=True):
 
 def linear(temperature=1.0, prior=PRIOR, noise=NOISE):
     return bnn.bayesian_network(
-        bnn.nn.MLP(hidden=()),
+        bnn.nn.MLP(hidden=(), outputs=1),
         bnn.priors.normal(prior),
         bnn.likelihoods.gaussian(scale=noise),
         temperature=temperature,

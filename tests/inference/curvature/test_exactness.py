@@ -69,7 +69,7 @@ def best(temperature=1.0):
 
 
 LEARNED = bnn.bayesian_network(
-    bnn.nn.MLP(hidden=()), bnn.priors.normal(0.7), bnn.likelihoods.gaussian()
+    bnn.nn.MLP(hidden=(), outputs=1), bnn.priors.normal(0.7), bnn.likelihoods.gaussian()
 )
 
 

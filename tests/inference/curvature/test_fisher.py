@@ -53,10 +53,6 @@ def test_only_parameters_that_move_are_taken():
 
 
 class Pseudo(PseudoLikelihood):
-    def __init__(self):
-        self.base_dist = dist.Normal(jnp.zeros(2), 1.0)
-        super().__init__(batch_shape=(2,))
-
     def log_prob(self, value):
         return -jnp.abs(value)
 
@@ -64,7 +60,7 @@ class Pseudo(PseudoLikelihood):
 @pytest.mark.parametrize(
     ("fn", "words"),
     [
-        (Pseudo(), "pseudo-likelihood Pseudo"),
+        (Pseudo(dist.Normal(jnp.zeros(2), 1.0)), "pseudo-likelihood Pseudo"),
         (dist.Normal(jnp.zeros(2), 1.0).mask(jnp.array([True, False])), "masked"),
         (dist.Gumbel(jnp.zeros(2), 1.0), "Gumbel is not known"),
     ],
