@@ -12,6 +12,7 @@ from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import Components
 from bayesnn_ppl.identity import describe
+from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.prediction import Prediction, brief_sd, function_values
 from bayesnn_ppl.recorded import RecordedPrediction
 
@@ -399,7 +400,23 @@ class Posterior:
                 f"The draws at `{path}` are of another program. They were made with\n"
                 f"  {made_with}\nand the model given is\n  {describe(model)}"
             )
+        posterior.model = posterior._predicting(model)
         return posterior
+
+    def _predicting(self, model: Any) -> Any:
+        """The program that the draws predict by: that of a fit may be linearised at its mode."""
+        run = self.provenance
+        fit = run.get("approximation") or {}
+        if model is None or fit.get("predictive") != "linearised":
+            return model
+        from bayesnn_ppl.nn.linearised import linearised_at
+
+        sites = {site: name for name, site in run["site_names"].items()}
+        mode = self.tree[storage.STARTS[0]].data_vars
+        values = {site: mode[sites[site]].values[0] for site in run["latents"]}
+        rows = np.zeros((1, *run["input_shape"]), run["input_dtype"])
+        with arithmetic(float64=run["precision"] == "float64"):
+            return linearised_at(model, values, rows)
 
 
 def load(path: str | Path, model: Any = None, *, thin: int = 1) -> Posterior:

@@ -26,7 +26,12 @@ _METHODS: dict[str, dict[str, Any]] = {
 }
 
 # Word of `bayesnn fit` -> name in `bayesnn_ppl.approximations`; a test compares the two.
-APPROXIMATIONS = {"ensemble": "Ensemble", "map": "MAP"}
+APPROXIMATIONS = {
+    "ensemble": "Ensemble",
+    "laplace": "Laplace",
+    "last-layer": "LastLayer",
+    "map": "MAP",
+}
 
 
 def add_method(group: Any) -> None:

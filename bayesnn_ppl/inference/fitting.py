@@ -26,7 +26,7 @@ from bayesnn_ppl.inference.training_record import TrainingRecord
 from bayesnn_ppl.mesh import default_mesh
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.precision import arithmetic
-from bayesnn_ppl.storage import RunFolder, variable_names
+from bayesnn_ppl.storage import STARTS, RunFolder, variable_names
 
 __all__ = ["fit", "require_same", "resume_fit"]
 
@@ -194,6 +194,7 @@ class _Fit:
             self.describe(fitted, site_names=sink.site_names, seconds=_since(began)),
             moments=None if sink.moments is None else sink.moments.arrays(),
             probe=None if self.probe is None else self.probe.arrays(),
+            starts=sink.starts,
             model=fitted.model or self.problem.model,
         )
 
@@ -210,7 +211,7 @@ class _Fit:
         sink = FolderSink(folder, self.keep)
         _fill(sink, fitted, problem, self.keep, self.probe)
         sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
-        return Posterior.load(folder.path, fitted.model or problem.model)
+        return Posterior.load(folder.path, problem.model)
 
 
 def _prepared(
@@ -295,6 +296,9 @@ def _fill(
         )
         names = variable_names(sites)
         sink.site_names = {name: site for site, name in names.items()}
+        if fitted.centre is not None and begin == 0:
+            kept = {f"{STARTS[0]}/{names[s]}": a for s, a in fitted.centre.items()}
+            sink.take_starts(kept)
         new = slice(begin - first, None)
         groups = {
             "sample_stats": {

@@ -163,6 +163,7 @@ def _describe(
         "local": list(summary.local),
         "rows": x.shape[0],
         "input_shape": list(x.shape[1:]),
+        "input_dtype": str(x.dtype),
         "data_sha256": data_hash(x, y),
     }
 

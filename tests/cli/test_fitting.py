@@ -14,9 +14,12 @@ TINY = "--hidden 5 --set members=2 --set epochs=5 --quiet".split()
 
 
 def test_the_words_are_the_approximations_that_there_are():
-    assert sorted(APPROXIMATIONS.values(), key=str.lower) == sorted(
-        bnn.approximations.__all__, key=str.lower
-    )
+    there_are = [
+        name
+        for name in bnn.approximations.__all__
+        if hasattr(getattr(bnn.approximations, name), "solve")
+    ]
+    assert sorted(APPROXIMATIONS.values()) == sorted(there_are)
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,8 @@ class Fitted:
         findings: what did not go well, and what to do.
         interrupted: whether Ctrl-C or the callback ended it.
         model: the program to predict with, where it is not the fitted one.
+        centre: latent site -> values (chains, ...) in the program's space, kept beside the draws:
+            θ* of a program that is linearised there, so that a run on disk predicts as it did.
     """
 
     positions: Mapping[str, np.ndarray]
@@ -79,6 +81,7 @@ class Fitted:
     statistics: Mapping[str, np.ndarray] = field(default_factory=dict)
     interrupted: bool = False
     model: Model | None = None
+    centre: Mapping[str, np.ndarray] | None = None
 
 
 @runtime_checkable

@@ -1,0 +1,1 @@
+"""The curvature of a program's log density around a mode, in several structures."""

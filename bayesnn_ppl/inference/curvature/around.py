@@ -1,0 +1,238 @@
+"""The normal law around a mode: where it is, in which units, and with which curvature."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+
+from bayesnn_ppl.inference.approximations.base import Problem
+from bayesnn_ppl.inference.curvature.dense import DenseCurvature
+from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
+from bayesnn_ppl.inference.curvature.evidence import Terms, log_evidence, mode_shift
+from bayesnn_ppl.inference.curvature.kronecker import kronecker_curvature
+from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, in_chunks
+from bayesnn_ppl.inference.curvature.low_rank import low_rank_curvature
+from bayesnn_ppl.inference.curvature.prior import PriorCurvature
+from bayesnn_ppl.inference.curvature.products import curvature_blocks, curvature_diagonal
+from bayesnn_ppl.inference.curvature.selection import Selection, kronecker_layers, rows_at_once
+from bayesnn_ppl.likelihoods.observed import base_distribution
+
+__all__ = [
+    "AroundMode",
+    "Noise",
+    "check_structure",
+    "curvature_at",
+    "likelihood_terms",
+    "noise_site",
+    "unit_of",
+]
+
+_MOST_BYTES = 2**32  # of a dense matrix and its factor
+
+
+@dataclass(frozen=True)
+class AroundMode:
+    """N(θ* + U t̂, U P⁻¹ Uᵀ) with P = κM + Λ, of the chosen parameters.
+
+    Attributes:
+        local: the program as their function.
+        point: θ*, the units U = diag(unit), and the other sites.
+        curvature: M.
+        terms: what else the evidence is made of.
+        factors: λ (d,).
+        noise: κ.
+        root: L where the prior couples parameters: U is L⁻ᵀ then, with L Lᵀ its precision.
+        recentred: whether t̂ is the mode of a linear Gaussian model, and not 0.
+    """
+
+    local: LocalProgram
+    point: Point
+    curvature: Any
+    terms: Terms
+    factors: Any
+    noise: Any
+    root: Any = None
+    recentred: bool = False
+
+    def _theta(self, t: Any) -> Any:
+        """U t of vectors (..., d)."""
+        if self.root is None:
+            return self.point.unit * t
+        return solve_triangular(self.root, t.T, lower=True, trans=1).T
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Of the parameters, (d,), in the order of `local.sites`."""
+        if not self.recentred:
+            return np.asarray(self.point.centre)
+        shift = mode_shift(self.curvature, self.terms, self.factors, self.noise)
+        return np.asarray(self.point.centre + self._theta(shift))
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Of the parameters, (d, d)."""
+        covariance = self.curvature.covariance(self.factors, self.noise)
+        return np.asarray(self._theta(self._theta(covariance).T))
+
+    @property
+    def log_evidence(self) -> float:
+        """See `evidence`."""
+        value = log_evidence(
+            self.curvature, self.terms, self.factors, self.noise, recentre=self.recentred
+        )
+        return float(value)
+
+    @property
+    def newton_gain(self) -> float:
+        """What a step to the top of the quadratic would add to the log density: 0 at a mode."""
+        gradient = self.noise * self.terms.slope + self.factors * self.terms.prior_mean
+        step = self.curvature.solve(self.factors, self.noise, gradient)
+        return float(0.5 * gradient @ step)
+
+    def sample(self, key: jax.Array, count: int) -> np.ndarray:
+        """Draws of the parameters, (count, d)."""
+        normals = jax.random.normal(key, (count, self.local.dimension), self.point.centre.dtype)
+        t = self.curvature.sample(self.factors, self.noise, normals)
+        return self.mean + np.asarray(self._theta(t))
+
+
+class Noise(NamedTuple):
+    """A Gaussian likelihood's noise, where one site is its scale.
+
+    Attributes:
+        site: that site.
+        scale: its value.
+    """
+
+    site: str
+    scale: float
+
+
+def check_structure(selection: Selection, structure: str) -> None:
+    """Raise ValueError where the structure does not suit the network, or takes too much memory."""
+    if structure == "kfac":
+        kronecker_layers(selection)
+    parts = _parts(selection.local, structure)
+    bytes_needed = 16 * sum((end - begin) ** 2 for begin, end in parts)
+    if bytes_needed > _MOST_BYTES:
+        raise ValueError(
+            f'structure="{structure}" needs dense matrices of up to '
+            f"{max(end - begin for begin, end in parts)}² numbers, {bytes_needed / 2**30:.0f} GiB "
+            'with their factors. Use "kfac", "low_rank" or "diagonal", or fewer parameters by '
+            '`layers="last"`.'
+        )
+
+
+def _parts(local: LocalProgram, structure: str) -> tuple[tuple[int, int], ...]:
+    if structure == "full":
+        return ((0, local.dimension),)
+    if structure == "block":
+        return tuple((layer.begin, layer.end) for layer in local.layers)
+    return ()
+
+
+def unit_of(selection: Selection, prior: PriorCurvature, structure: str) -> np.ndarray:
+    """The prior's standard deviations, (d,).
+
+    Raises:
+        ValueError: they do not factor over a layer's inputs and outputs, where the structure is
+            "kfac".
+    """
+    unit = 1 / np.sqrt(prior.precision)
+    if structure == "kfac":
+        for layer in kronecker_layers(selection):
+            block = unit[layer.begin : layer.end].reshape(layer.shape)
+            product = block[:, :1] * block[:1] / block[0, 0]
+            if np.abs(product / block - 1).max() > 1e-3:
+                raise ValueError(
+                    "The prior's precisions at the mode are not a product of one for each input "
+                    f"and one for each output of the layer `{layer.call.path}`, and a Kronecker "
+                    'product has no place for others: use structure="block" or "diagonal", or a '
+                    "normal prior with one variance in a layer."
+                )
+    return unit
+
+
+def curvature_at(
+    problem: Problem, selection: Selection, point: Point, structure: str, rank: int
+) -> Any:
+    """M at a point in one of the structures, from a pass over all rows (5 (rank + 8) passes of
+    products for "low_rank").
+    """
+    local = selection.local
+    one = jax.eval_shape(lambda: local.outputs(jnp.zeros(local.dimension), point, problem.x[:1]))
+    rows = in_chunks(problem.x, rows_at_once(local, problem.x, one.shape[1], structure))
+    if structure == "diagonal":
+        return DiagonalCurvature(curvature_diagonal(local, point, rows))
+    if structure == "kfac":
+        return kronecker_curvature(local, point, rows, kronecker_layers(selection))
+    if structure == "low_rank":
+        return low_rank_curvature(local, point, rows, rank, problem.seed)
+    parts = _parts(local, structure)
+    return DenseCurvature(curvature_blocks(local, point, rows, parts), parts)
+
+
+@partial(jax.jit, static_argnames=("local", "gaussian"))
+def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: bool) -> Any:
+    origin = jnp.zeros_like(point.centre)
+
+    def total(t: Any) -> Any:
+        return local.row_log_likelihood(t, point, x, y).sum()
+
+    value, slope = jax.value_and_grad(total)(origin)
+    if not gaussian:
+        return value, slope, jnp.zeros(()), jnp.zeros(())
+    site = local.trace(point.centre, point.fixed, x)["y"]
+    base = base_distribution(site["fn"])
+    weight = 1.0 if site["scale"] is None else site["scale"]
+    weight = jnp.broadcast_to(weight, y.shape[:1]).reshape(-1, *(1,) * (y.ndim - 1))
+    squares = jnp.sum(weight * jnp.square((y - base.loc) / base.scale))
+    return value, slope, squares, jnp.sum(jnp.broadcast_to(weight, y.shape))
+
+
+def likelihood_terms(
+    problem: Problem,
+    local: LocalProgram,
+    point: Point,
+    prior: PriorCurvature,
+    *,
+    gaussian: bool,
+) -> Terms:
+    """What the evidence at a point is made of, besides the curvature.
+
+    Args:
+        problem: the program and its data.
+        local: the program near its mode.
+        point: the mode.
+        prior: the curvature of its prior.
+        gaussian: whether the noise is to be tuned, so that its squares are needed.
+    """
+    value, slope, squares, count = _likelihood(local, point, problem.x, problem.y, gaussian)
+    if prior.coupled is None:
+        unit, log_unit = point.unit, np.log(point.unit).sum()
+        slope, mean = slope, prior.gradient * unit
+    else:
+        root = np.linalg.cholesky(prior.coupled)
+        log_unit = -np.log(np.diag(root)).sum()
+        slope = solve_triangular(root, slope, lower=True)
+        mean = solve_triangular(root, prior.gradient, lower=True)
+    return Terms(value, prior.log_density + log_unit, squares, count, slope, jnp.asarray(mean))
+
+
+def noise_site(
+    problem: Problem, local: LocalProgram, point: Point, mode: Mapping[str, Any]
+) -> Noise | None:
+    """The one site that is the scale of all of the Gaussian noise, or None."""
+    base = base_distribution(local.trace(point.centre, point.fixed, problem.x[:1])["y"]["fn"])
+    if type(base).__name__ != "Normal":
+        return None
+    scale = np.asarray(base.scale)
+    for name, value in mode.items():
+        if name not in local.sites and np.shape(value) == () and np.all(scale == value):
+            return Noise(name, float(value))
+    return None
