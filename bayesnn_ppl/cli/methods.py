@@ -26,7 +26,14 @@ _METHODS: dict[str, dict[str, Any]] = {
 }
 
 # Word of `bayesnn fit` -> name in `bayesnn_ppl.approximations`; a test compares the two.
-APPROXIMATIONS = {"ensemble": "Ensemble", "map": "MAP"}
+APPROXIMATIONS = {
+    "constant-sgd": "ConstantSGD",
+    "dropout": "Dropout",
+    "ensemble": "Ensemble",
+    "map": "MAP",
+    "repulsive": "Repulsive",
+    "swag": "SWAG",
+}
 
 
 def add_method(group: Any) -> None:

@@ -1,0 +1,296 @@
+"""Stochastic gradient descent that goes on: every so many steps, where each member is.
+
+What `SWAG` and `ConstantSGD` look at. One function is compiled for a program, its data and a size
+of minibatch; rates and numbers of steps are its arguments.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from numpyro import handlers
+from numpyro.distributions.transforms import biject_to
+
+from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.inference.approximations.base import Problem
+from bayesnn_ppl.inference.approximations.blocks import in_blocks
+from bayesnn_ppl.inference.kernels.minibatch_density import MinibatchDensity
+from bayesnn_ppl.inference.kernels.row_independence import check_rows_independent
+from bayesnn_ppl.inference.run import uninterrupted
+from bayesnn_ppl.inference.schedules import evaluate
+from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
+
+__all__ = ["Descended", "Descent", "Layout", "check_minibatches", "descend", "minibatch_loss"]
+
+_BLOCK_BYTES, _MOST_ITERATES = 2**24, 256  # of one block
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the latent sites lie in one vector θ of unconstrained coordinates.
+
+    Attributes:
+        shapes: site and shape of its unconstrained value, in the vector's order.
+    """
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Layout":
+        """That of a program's latent sites, found by shapes alone."""
+
+        def run(x: Any, y: Any) -> dict[str, Any]:
+            seeded = handlers.seed(problem.model, jax.random.key(0))
+            trace = handlers.trace(seeded).get_trace(x, y)
+            sites = {name: trace[name] for name in problem.summary.latents}
+            return {n: biject_to(s["fn"].support).inv(s["value"]) for n, s in sites.items()}
+
+        shapes = jax.eval_shape(run, problem.x, problem.y)
+        return cls(tuple((name, tuple(shapes[name].shape)) for name in sorted(shapes)))
+
+    @property
+    def dimension(self) -> int:
+        """Entries of the vector."""
+        return sum(prod(shape) for _, shape in self.shapes)
+
+    def vectors(self, positions: Mapping[str, Any]) -> np.ndarray:
+        """Site -> (..., *shape) as vectors (..., d)."""
+        parts = []
+        for name, shape in self.shapes:
+            array = np.asarray(positions[name])
+            parts.append(array.reshape(*array.shape[: array.ndim - len(shape)], prod(shape)))
+        return np.concatenate(parts, axis=-1)
+
+    def sites(self, vectors: Any) -> dict[str, Any]:
+        """Vectors (..., d) as site -> (..., *shape); NumPy or traced."""
+        found, begin = {}, 0
+        for name, shape in self.shapes:
+            end = begin + prod(shape)
+            found[name] = vectors[..., begin:end].reshape(*vectors.shape[:-1], *shape)
+            begin = end
+        return found
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What is asked of `descend`.
+
+    Attributes:
+        batch_size: rows of a minibatch, drawn with replacement.
+        momentum: μ of the heavy ball, 0 for none.
+        schedule: number or function of the step that multiplies the rate.
+        every: steps from one iterate that is looked at to the next.
+        iterates: how many.
+    """
+
+    batch_size: int
+    momentum: float
+    schedule: Any
+    every: int
+    iterates: int
+
+
+class Descended(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        losses: (members, iterates), the mean loss per observation over the steps of each.
+        failed: (members,), whether a member became not finite; it stays where it was before.
+        interrupted: whether Ctrl-C or the callback ended it; iterates not made are NaN in `losses`.
+        seconds: since the beginning, compilation included.
+    """
+
+    losses: np.ndarray
+    failed: np.ndarray
+    interrupted: bool
+    seconds: float
+
+
+class _State(NamedTuple):
+    """One member: θ and the velocity (d,), the number of steps made, and whether it failed."""
+
+    position: Any
+    velocity: Any
+    step: Any
+    failed: Any
+
+
+def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callable[..., Any]:
+    """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `descend`."""
+    density = MinibatchDensity(program.model, rows, layout.sites, layout.dimension)
+
+    def loss(vector: Any, x: Any, y: Any) -> Any:
+        return density.potential(vector, x, y) / rows
+
+    return loss
+
+
+def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
+    """Raise ValueError unless a few rows at a time can stand for all, in the program's density."""
+    if problem.summary.local:
+        raise ValueError(
+            f"The latent sites {list(problem.summary.local)} have one value for each training "
+            f"row, which a minibatch does not have: {what} cannot take this program."
+        )
+    density = MinibatchDensity(problem.model, len(problem.x), layout.sites, layout.dimension)
+    check_rows_independent(density, problem.x, problem.y)
+
+
+def descend(
+    problem: Problem,
+    starts: np.ndarray,
+    rate: np.ndarray,
+    layout: Layout,
+    descent: Descent,
+    keys: Any,
+    name: str,
+    consume: Callable[[np.ndarray], None],
+) -> Descended:
+    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start, and show the iterates to `consume`.
+
+        J(θ) = (1/N) [ -(N/B) Σ_batch log p(y_i | x_i, θ) - log p(θ) - log |∂θ-map| ]
+
+    per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
+    are to look like is a density there. Temperatures of the program count in J. The rows of a
+    minibatch are drawn with replacement, each step anew: over a shuffled epoch the noise of the
+    minibatches adds up to nothing, and the iterates would stay much closer to the mode.
+
+    Args:
+        problem: the program and its data.
+        starts: (members, d).
+        rate: P for each member: (members, 1), (members, d) or (members, d, d).
+        layout: of the vectors.
+        descent: how, and how often the iterates are looked at.
+        keys: one PRNG key a member.
+        name: for the bar.
+        consume: called with vectors (members, k, d), k iterates more.
+
+    Raises:
+        KeyboardInterrupt: before the first block was done.
+    """
+    members = len(starts)
+    mesh = default_mesh(members) if problem.mesh is None else problem.mesh
+    check_mesh(mesh, chains=members, rows=mesh.devices.size)  # the data are not spread
+    mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
+    room = int(np.clip(_BLOCK_BYTES // starts.nbytes, 1, _MOST_ITERATES))
+    advance = partial(
+        _advance,
+        StaticProgram(problem.model),
+        layout,
+        StaticProgram(descent.schedule),
+        descent.batch_size,
+        room,
+        mesh,
+        float(descent.momentum),
+    )
+    state = _State(
+        np.asarray(starts),
+        np.zeros_like(starts),
+        np.zeros(members, np.int32),
+        np.zeros(members, bool),
+    )
+
+    def make(count: int) -> np.ndarray:
+        nonlocal state
+        new, vectors, losses = advance(
+            state, rate, keys, problem.x, problem.y, np.int32(descent.every), np.int32(count)
+        )
+        found = np.asarray(vectors)[:, :count], np.asarray(losses)[:, :count]
+        with uninterrupted():  # together, or an iterate would be missing
+            state = new
+            consume(found[0])
+        return found[1]
+
+    done = in_blocks(
+        problem, make, total=descent.iterates, members=members, most=room, name=name
+    )
+    return Descended(done.losses, np.asarray(state.failed), done.interrupted, done.seconds)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+def _advance(
+    program: StaticProgram,
+    layout: Layout,
+    schedule: StaticProgram,
+    batch_size: int,
+    room: int,
+    mesh: Mesh,
+    momentum: Any,
+    state: _State,
+    rate: Any,
+    keys: Any,
+    x: Any,
+    y: Any,
+    every: Any,
+    count: Any,
+) -> Any:
+    """`count` ≤ room iterates of every member, `every` steps apart."""
+    one = partial(_one_member, program, layout, schedule, batch_size, room)
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+
+    def batched(state: Any, rate: Any, keys: Any, *shared: Any) -> Any:
+        if on_cpu:  # small matrices are no faster in a batch there
+            return jax.lax.map(lambda own: one(*own, *shared), (state, rate, keys))
+        return jax.vmap(lambda *own: one(*own, *shared))(state, rate, keys)
+
+    return jax.shard_map(
+        batched,
+        mesh=mesh,
+        in_specs=(*[P("chain")] * 3, *[P()] * 5),
+        out_specs=P("chain"),
+        axis_names={"chain"},
+        check_vma=False,
+    )(state, rate, keys, momentum, x, y, every, count)
+
+
+def _one_member(
+    program: StaticProgram,
+    layout: Layout,
+    schedule: StaticProgram,
+    batch_size: int,
+    room: int,
+    state: _State,
+    rate: Any,
+    key: Any,
+    momentum: Any,
+    x: Any,
+    y: Any,
+    every: Any,
+    count: Any,
+) -> Any:
+    rows = x.shape[0]
+    loss = jax.value_and_grad(minibatch_loss(program, layout, rows))
+
+    def step(_: Any, carry: Any) -> Any:
+        position, velocity, number, total = carry
+        chosen = jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, rows)
+        value, gradient = loss(position, x[chosen], y[chosen])
+        velocity = momentum * velocity + gradient
+        move = rate @ velocity if rate.ndim == 2 else rate * velocity
+        factor = evaluate(schedule.model, number).astype(position.dtype)
+        return position - factor * move, velocity, number + 1, total + value
+
+    def iterate(index: Any, carry: Any) -> Any:
+        state, vectors, losses = carry
+        start = (*state[:3], jnp.zeros((), vectors.dtype))
+        position, velocity, number, total = jax.lax.fori_loop(0, every, step, start)
+        failed = state.failed | ~(jnp.isfinite(position).all() & jnp.isfinite(total))
+        state = _State(
+            jnp.where(failed, state.position, position),
+            jnp.where(failed, state.velocity, velocity),
+            number,
+            failed,
+        )
+        mean = jnp.where(failed, jnp.nan, total / every)
+        return state, vectors.at[index].set(state.position), losses.at[index].set(mean)
+
+    dtype = state.position.dtype
+    empty = (jnp.zeros((room, layout.dimension), dtype), jnp.zeros(room, dtype))
+    return jax.lax.fori_loop(0, count, iterate, (state, *empty))
