@@ -32,6 +32,7 @@ APPROXIMATIONS = {
     "ensemble": "Ensemble",
     "map": "MAP",
     "repulsive": "Repulsive",
+    "sngp": "SNGP",
     "swag": "SWAG",
 }
 

@@ -23,7 +23,7 @@ from numpyro.infer import init_to_median, init_to_sample
 from numpyro.infer.util import _unconstrain_reparam
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.identity import StaticProgram, identity_key
 
 __all__ = [
     "MemberProgram",
@@ -212,7 +212,12 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
 
 def member_starts(recipe: Recipe, keys: Any, x: Any, y: Any) -> dict[str, Any]:
     """Where members would start: site -> unconstrained values (members, ...)."""
-    return jax.jit(jax.vmap(lambda key: _start(recipe, key, x, y)))(keys)
+    return _member_starts(StaticProgram(recipe), keys, x, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _member_starts(recipe: StaticProgram, keys: Any, x: Any, y: Any) -> dict[str, Any]:
+    return jax.vmap(lambda key: _start(recipe.model, key, x, y))(keys)
 
 
 class _Initialisers(Messenger):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
@@ -190,11 +190,19 @@ def descend(
         mesh,
         float(descent.momentum),
     )
-    state = _State(
-        np.asarray(starts),
-        np.zeros_like(starts),
-        np.zeros(members, np.int32),
-        np.zeros(members, bool),
+    # Placed as they come back, or the second block would be compiled once more.
+    state, rate, keys = jax.device_put(
+        (
+            _State(
+                np.asarray(starts),
+                np.zeros_like(starts),
+                np.zeros(members, np.int32),
+                np.zeros(members, bool),
+            ),
+            rate,
+            keys,
+        ),
+        NamedSharding(mesh, P("chain")),
     )
 
     def make(count: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from bayesnn_ppl.inference.approximations.moved_law import MovedLaw
 from bayesnn_ppl.nn import Conv
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "mask"]
+__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "layer_called", "mask"]
 
 RATE_SITES = "dropout_rate/"  # prefix of the sites that concrete dropout learns
 _RELAXATION = 0.1  # temperature of the concrete law, of Gal et al.
@@ -98,7 +98,7 @@ class DropoutProgram:
         number = {layer.name: i for i, layer in enumerate(self.layers)}
 
         def drop(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
-            name = _layer_called(args, context)
+            name = layer_called(args, context)
             if name not in number:
                 return call(*args, **kwargs)
             inputs = args[0]
@@ -146,7 +146,7 @@ class _Moves(Messenger):
             msg["fn"] = MovedLaw(msg["fn"], self.moves[msg["name"]])
 
 
-def _layer_called(args: Any, context: Any) -> str | None:
+def layer_called(args: Any, context: Any) -> str | None:
     """The path of the dense or convolutional layer that is called, or None."""
     from flax import linen
 
@@ -157,7 +157,7 @@ def _layer_called(args: Any, context: Any) -> str | None:
 
 
 def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any) -> list[Layer]:
-    """The layers of a program's Flax Linen networks that can drop inputs, in the order of calls.
+    """The dense and convolutional layers of a program's Linen networks, in the order of calls.
 
     Args:
         model: the program.
@@ -174,7 +174,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
     supports: dict[str, Any] = {}
 
     def note(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
-        name = _layer_called(args, context)
+        name = layer_called(args, context)
         if name is not None:
             called.setdefault(name, args[0].shape[-1])
         return call(*args, **kwargs)
@@ -187,7 +187,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
     jax.eval_shape(run, x, y)
     if not called:
         raise ValueError(
-            "Dropout finds no layer to drop inputs of: the program calls no `linen.Dense`, "
+            "There is no layer to work on: the program calls no `linen.Dense`, "
             "`linen.Conv` or `nn.Conv` of a Flax Linen network."
         )
     layers = []
@@ -197,20 +197,19 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
         if len(sites) != 1:
             what = "is no latent site of its own" if not sites else f"may be any of {sites}"
             raise ValueError(
-                f"Dropout multiplies masks into the kernel of each layer, but that of `{name}` "
-                f"{what}. Give each kernel a prior of its own, and networks different layers."
+                f"The kernel of each layer must be known by its site, but that of `{name}` {what}. "
+                "Give each kernel a prior of its own, and networks different layers."
             )
         if shapes[sites[0]][-2] != inputs:
             raise ValueError(
                 f"The layer `{name}` has groups: its kernel takes {shapes[sites[0]][-2]} of "
-                f"{inputs} channels, and no mask of the kernel drops one channel for a row. "
-                "Dropout cannot take it."
+                f"{inputs} channels. It cannot be taken; use one without groups."
             )
         support = supports[sites[0]]
         if getattr(support, "base_constraint", support) is not constraints.real:
             raise ValueError(
-                f"The prior of `{sites[0]}` is over {support}, and dropped weights are 0. Dropout "
-                "needs a prior over all numbers."
+                f"The prior of `{sites[0]}` is over {support}, and weights that are masked or "
+                "scaled need one over all numbers."
             )
         layers.append(Layer(name, sites[0], inputs))
     return layers

@@ -164,12 +164,14 @@ def test_what_did_not_go_well_is_told():
     far = bnn.approximations.MAP(epochs=1, learning_rate=1e-6, start="prior")
     early = draws(learning_rate=0.002, mode=far, members=2, every=1, draws=300, burn_in=0).diagnose()
     assert "was still falling while ConstantSGD" in early.verdict
-    seen = []
-    ended = ConstantSGD(NormalMeans.program, mode=MODE, draws=200_000, burn_in=0, learning_rate=0.1)
-    stopped = bnn.fit(
-        ended, *NormalMeans.data(), progress=False, callback=lambda p: seen.append(p.done) or True
+    ended = ConstantSGD(
+        NormalMeans.program, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1
     )
-    assert stopped.provenance["interrupted"] or seen
+    stopped = bnn.fit(
+        ended, *NormalMeans.data(), progress=False, callback=lambda seen: seen.total == 2000
+    )
+    assert stopped.provenance["interrupted"] and stopped.draws["theta"].shape == (1, 1, 3)
+    assert "interrupted after 1 iterates" in stopped.diagnose().verdict
 
 
 def centred(x, y=None, *, batch_size=None):
