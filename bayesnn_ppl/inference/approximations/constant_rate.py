@@ -11,16 +11,17 @@ from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.approximations.descent import Descended, Layout, minibatch_loss
 
-__all__ = ["Rates", "best_rates", "drift_findings", "reduced_finding", "stability"]
+__all__ = ["Rates", "best_rates", "drift_findings", "reduced_finding", "stability", "stability_findings"]
 
 _ROWS = 2048  # whose gradients tell the noise
 _AT_ONCE = 64
 _ROUNDS = 30  # of the power iteration
 _STABLE = 0.5  # of ε λ: beyond it the theory of small steps is off by a quarter and more
 _LEAST_NOISE = 1e-2  # of the mean noise: a direction that no row moves would have no bound
-# A mean loss that moved by less than this between the first third of the iterates and the last
-# has not moved: nats per observation, and standard errors of the difference.
-_SETTLED_NATS, _SETTLED_ERRORS = 0.01, 5.0
+# A loss has moved between the first third of the iterates and the last, when its mean did by this
+# many nats per observation, and by so many standard errors, or the thirds do not overlap, which is
+# chance once in 500 times for six iterates each.
+_SETTLED_NATS, _SETTLED_ERRORS, _ENOUGH = 0.01, 5.0, 6
 
 
 class Rates(NamedTuple):
@@ -167,6 +168,20 @@ def reduced_finding(what: str, reduced: np.ndarray, batch: int) -> Finding:
     )
 
 
+def stability_findings(stable: np.ndarray, what: str) -> tuple[Finding, ...]:
+    """A rate that was given and is too large."""
+    if np.max(stable) <= 1:
+        return ()
+    return (
+        Finding(
+            "doubt",
+            f"The rate of {what} times the largest curvature at a mode is {np.max(stable):.3g}. "
+            "Beyond 1 steps overshoot, and from 2 on they lead away from the mode: lower "
+            "`learning_rate`, or leave it out.",
+        ),
+    )
+
+
 def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
     """Members that failed, a run cut short, and a loss that had not settled.
 
@@ -198,7 +213,8 @@ def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
         begin, end = row[:third], row[-third:]
         change = end.mean() - begin.mean()
         error = np.sqrt((begin.var(ddof=1) + end.var(ddof=1)) / third)
-        if abs(change) > max(_SETTLED_NATS, _SETTLED_ERRORS * error):
+        apart = third >= _ENOUGH and (end.min() > begin.max() or end.max() < begin.min())
+        if abs(change) > _SETTLED_NATS and (apart or abs(change) > _SETTLED_ERRORS * error):
             moved["falling" if change < 0 else "rising"].append(member)
     for direction, members in moved.items():
         if members:

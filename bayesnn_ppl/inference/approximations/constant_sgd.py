@@ -14,6 +14,7 @@ from bayesnn_ppl.inference.approximations.constant_rate import (
     drift_findings,
     reduced_finding,
     stability,
+    stability_findings,
 )
 from bayesnn_ppl.inference.approximations.starting_modes import check_mode, find_modes
 from bayesnn_ppl.inference.approximations.trained import thinned
@@ -133,6 +134,7 @@ class ConstantSGD:
         else:
             rate = np.full((self.members, 1), self.learning_rate, starts.dtype)
             stable = stability(problem, layout, starts, rate)
+            findings += stability_findings(stable, "ConstantSGD")
         blocks: list[np.ndarray] = []
         descended = descend(
             problem,

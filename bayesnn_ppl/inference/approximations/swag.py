@@ -15,6 +15,7 @@ from bayesnn_ppl.inference.approximations.constant_rate import (
     drift_findings,
     reduced_finding,
     stability,
+    stability_findings,
 )
 from bayesnn_ppl.inference.approximations.starting_modes import check_mode, find_modes
 from bayesnn_ppl.inference.approximations.trained import thinned
@@ -185,7 +186,9 @@ class SWAG:
             rate = np.ones((self.members, 1), starts.dtype)
             schedule = self.learning_rate
             first = schedule(0) if callable(schedule) else schedule
-            stable = stability(problem, layout, starts, rate * float(first)) / (1 - self.momentum)
+            # With momentum SGD leaves the mode from 2 (1 + μ) on, and not from 2 on.
+            stable = stability(problem, layout, starts, rate * float(first)) / (1 + self.momentum)
+            findings += stability_findings(stable, "SWAG")
         moments = IterateMoments(self.rank)
         skip = self.burn_in
 

@@ -133,9 +133,16 @@ def test_a_second_fit_compiles_nothing(compilations):
 
 
 def test_what_did_not_go_well_is_told():
-    wild = SWAG(NormalMeans.program, mode=MODE, learning_rate=3.0, momentum=0.0, iterates=20)
-    found = bnn.fit(wild, *NormalMeans.data(), progress=False)
-    assert found.diagnose().status == "not converged" and "SWAG" in found.diagnose().verdict
+    def verdict(**settings):
+        swag = SWAG(NormalMeans.program, mode=MODE, momentum=0.0, iterates=20, **settings)
+        found = bnn.fit(swag, *NormalMeans.data(), progress=False).diagnose()
+        return found.status, found.verdict
+
+    status, words = verdict(learning_rate=3.0, batch_size=8)
+    assert status == "not converged" and "Members [0] of SWAG" in words
+    status, words = verdict(learning_rate=3.0, batch_size=64, burn_in=0)
+    assert status == "usable with care"
+    assert "was still rising" in words and "largest curvature at a mode is 3.05" in words
     crowded = SWAG(NormalMeans.program, mode=MODE, batch_size=64, iterates=20)
     assert "too narrow" in bnn.fit(crowded, *NormalMeans.data(), progress=False).diagnose().verdict
 
