@@ -50,9 +50,7 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
     x, y = regression
     approximation = bnn.approximations.Ensemble(network, members=3, **QUICK)
     keep = bnn.Keep(probe=(x[:5], y[:5]))
-    stored = bnn.fit(
-        approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep
-    )
+    stored = bnn.fit(approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep)
     opened = bnn.load(tmp_path / "run")
     for name, array in members.draws.items():
         np.testing.assert_allclose(opened.draws[name], array, rtol=1e-5, atol=1e-6)
@@ -141,7 +139,9 @@ def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     for name, array in whole.draws.items():
         np.testing.assert_array_equal(resumed.draws[name], array)
-    assert resumed.provenance["approximation"]["losses"] == whole.provenance["approximation"]["losses"]
+    assert (
+        resumed.provenance["approximation"]["losses"] == whole.provenance["approximation"]["losses"]
+    )
     again = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     np.testing.assert_array_equal(again.draws["noise_scale"], whole.draws["noise_scale"])
 
@@ -162,7 +162,11 @@ def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
         return len(seen) > 1 and progress.done <= seen[-2]  # the epochs have begun anew
 
     bnn.fit(
-        approximation, *regression, seed=1, progress=False, out=tmp_path / "run",
+        approximation,
+        *regression,
+        seed=1,
+        progress=False,
+        out=tmp_path / "run",
         callback=in_the_second,
     )
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)

@@ -11,7 +11,14 @@ from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.approximations.descent import Descended, Layout, minibatch_loss
 
-__all__ = ["Rates", "best_rates", "drift_findings", "reduced_finding", "stability", "stability_findings"]
+__all__ = [
+    "Rates",
+    "best_rates",
+    "drift_findings",
+    "reduced_finding",
+    "stability",
+    "stability_findings",
+]
 
 _ROWS = 2048  # whose gradients tell the noise
 _AT_ONCE = 64
@@ -204,7 +211,7 @@ def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
         found.append(
             Finding("doubt", f"{what} was interrupted after {made} iterates, burn-in left out.")
         )
-    moved = {"falling": [], "rising": []}
+    moved: dict[str, list[int]] = {"falling": [], "rising": []}
     for member, row in enumerate(descended.losses):
         row = row[np.isfinite(row)]
         third = len(row) // 3

@@ -48,7 +48,7 @@ class ConstantSGD:
     "full" one, (2B/N) C⁻¹, makes Σ = A⁻¹/N exactly as the rate goes to 0; it costs d² a step.
 
     It fails where the noise changes much over the posterior's width, where steps are not small
-    (`stability`, the largest eigenvalue of PA, is in the record), and where there are several modes:
+    (`stability`, the largest eigenvalue of PA, is in the record), and where there are many modes:
     each member stays with its own.
 
     Args:
@@ -126,9 +126,7 @@ class ConstantSGD:
         every = ceil(len(problem.x) / batch) if self.every is None else self.every
         findings = list(modes.findings)
         if self.learning_rate is None:
-            rate, stable, reduced = best_rates(
-                problem, layout, starts, batch, self.preconditioner
-            )
+            rate, stable, reduced = best_rates(problem, layout, starts, batch, self.preconditioner)
             if reduced.any():
                 findings.append(reduced_finding("ConstantSGD", reduced, batch))
         else:

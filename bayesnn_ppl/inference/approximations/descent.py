@@ -153,9 +153,9 @@ def descend(
     name: str,
     consume: Callable[[np.ndarray], None],
 ) -> Descended:
-    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start, and show the iterates to `consume`.
+    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start, and show `consume` the iterates.
 
-        J(θ) = (1/N) [ -(N/B) Σ_batch log p(y_i | x_i, θ) - log p(θ) - log |∂θ-map| ]
+        J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
 
     per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
     are to look like is a density there. Temperatures of the program count in J. The rows of a
@@ -216,9 +216,7 @@ def descend(
             consume(found[0])
         return found[1]
 
-    done = in_blocks(
-        problem, make, total=descent.iterates, members=members, most=room, name=name
-    )
+    done = in_blocks(problem, make, total=descent.iterates, members=members, most=room, name=name)
     return Descended(done.losses, np.asarray(state.failed), done.interrupted, done.seconds)
 
 

@@ -104,8 +104,8 @@ class Repulsive:
             whole_number(self.epochs, "`epochs`", at_least=1)
         if self.optimiser is not None and self.learning_rate is not None:
             raise ValueError(
-                "`learning_rate` is that of Adam and would be ignored beside an `optimiser` of your "
-                "own: give that optimiser its own learning rate."
+                "`learning_rate` is that of Adam and would be ignored beside an `optimiser` of "
+                "your own: give that optimiser its own learning rate."
             )
 
     def solve(self, problem: Problem) -> Fitted:

@@ -1,7 +1,7 @@
 """A Gaussian process as the last layer of a network with bounded kernels."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from bayesnn_ppl.arguments import positive, whole_number
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
-from bayesnn_ppl.inference.approximations.sngp_program import WEIGHTS, SNGPProgram, sngp_program
+from bayesnn_ppl.inference.approximations.sngp_program import WEIGHTS, sngp_program
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.training import cosine
-from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.temperature import ColdModel, Model
 
 __all__ = ["SNGP"]
 
@@ -98,18 +98,23 @@ class SNGP(TrainedByGradients):
         learning_rate, decay = super()._rates()
         return (3e-3 if self.learning_rate is None else learning_rate), decay
 
-    def program(self, x: Any, y: Any, *, seed: int = 0) -> SNGPProgram:
+    def program(self, x: Any, y: Any, *, seed: int = 0) -> Model:
         """The program that is trained and predicted with, of a fit with the same seed.
 
         Raises:
-            ValueError: it has no dense last layer whose kernel is a site of its own.
+            ValueError: there is no model, or it has no dense last layer whose kernel is a site of
+                its own.
         """
+        if self.model is None:
+            raise ValueError("The approximation has no model: `SNGP(model)`.")
         x, y = np.asarray(x), np.asarray(y)
         return self._built(self.model, inspect_model(self.model, x, y).latents, x, y, seed)
 
-    def _built(self, model: Model | None, shapes: Any, x: Any, y: Any, seed: int) -> SNGPProgram:
+    def _built(self, model: Model, shapes: Any, x: Any, y: Any, seed: int) -> Model:
+        # A temperature of the whole posterior is that of the new weights, too.
+        inner = model.model if isinstance(model, ColdModel) else model
         program = sngp_program(
-            model,
+            inner,
             shapes,
             x,
             y,
@@ -126,7 +131,7 @@ class SNGP(TrainedByGradients):
                 f"and their Hessian is kept as a matrix of at most {_MOST_WEIGHTS}² numbers. "
                 "Lower `features`."
             )
-        return program
+        return replace(model, model=program) if isinstance(model, ColdModel) else program
 
     def solve(self, problem: Problem) -> Fitted:
         """Train, and draw the last layer; see `fit`."""
@@ -135,7 +140,10 @@ class SNGP(TrainedByGradients):
         trained = self.train_members(problem, 1, program)
         mode = {name: np.asarray(a[0]) for name, a in trained.positions.items()}
         gradient, hessian = _curvature(
-            StaticProgram(program), {n: jnp.asarray(a) for n, a in mode.items()}, problem.x, problem.y
+            StaticProgram(program),
+            {n: jnp.asarray(a) for n, a in mode.items()},
+            problem.x,
+            problem.y,
         )
         gradient, hessian = np.asarray(gradient, float), np.asarray(hessian, float)
         finite = bool(np.isfinite(hessian).all() and np.isfinite(gradient).all())

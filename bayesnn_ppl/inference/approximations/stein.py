@@ -8,7 +8,7 @@ __all__ = ["median_bandwidth", "stein_direction"]
 
 
 def median_bandwidth(squares: Any) -> Any:
-    """h = median_{i<j} |θ_i - θ_j|² / log M of the squared distances (M, M): Σ_j k(θ_i, θ_j) ≈ 2."""
+    """h = median |θ_i - θ_j|² / log M of squared distances (M, M): all others weigh about 1."""
     count = squares.shape[0]
     pairs = squares[jnp.triu_indices(count, 1)]
     return jnp.maximum(jnp.median(pairs) / jnp.log(count), jnp.finfo(squares.dtype).tiny)

@@ -165,7 +165,7 @@ class SWAG:
             )
         if self.learning_rate is not None:
             check_schedule(self.learning_rate, "`learning_rate` of SWAG")
-        check_momentum(self.momentum)
+        _check_momentum(self.momentum)
 
     def solve(self, problem: Problem) -> Fitted:
         """Train, go on at a constant rate, fit and draw; see `fit`."""
@@ -237,7 +237,7 @@ class SWAG:
         return np.stack([np.asarray(part) for part in parts])
 
 
-def check_momentum(momentum: Any) -> None:
+def _check_momentum(momentum: Any) -> None:
     """TypeError unless a number, ValueError unless in [0, 1)."""
     if isinstance(momentum, bool) or not isinstance(momentum, int | float | np.floating):
         raise TypeError(f"`momentum` must be a number, not {momentum!r}.")

@@ -94,9 +94,7 @@ class TrainedByGradients:
         batch = rows if self.batch_size is None else min(self.batch_size, rows)
         return math.ceil(_STEPS / max(rows // batch, 1))
 
-    def train_members(
-        self, problem: Problem, members: int, model: Model | None = None
-    ) -> Trained:
+    def train_members(self, problem: Problem, members: int, model: Model | None = None) -> Trained:
         """Train so many members of the problem's program, or of another one on its data."""
         return self.train_on(
             problem.model if model is None else model,
@@ -226,8 +224,7 @@ def thinned(losses: np.ndarray) -> list[list[float | None]]:
     """Loss curves (members, epochs), at most 200 epochs of them, as JSON has numbers."""
     columns = np.unique(np.linspace(0, losses.shape[1] - 1, _MOST_LOSSES).astype(int))
     return [
-        [None if not np.isfinite(v) else round(float(v), 6) for v in row[columns]]
-        for row in losses
+        [None if not np.isfinite(v) else round(float(v), 6) for v in row[columns]] for row in losses
     ]
 
 

@@ -19,7 +19,7 @@ from tests.inference.test_exactness import NOISE, closed_form, coefficients, wor
 
 ConstantSGD = bnn.approximations.ConstantSGD
 MODE = bnn.approximations.MAP(
-    optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=10, start="prior"
+    optimiser=optax.sgd(0.3), schedule=None, batch_size=None, epochs=100, start="prior"
 )
 N = NormalMeans.rows
 PROGRAMS = {
@@ -72,9 +72,7 @@ def test_the_iterates_have_the_law_of_lyapunov():
 def test_the_best_rate_counts_the_temperature_once(name, temperature):
     found = draws(PROGRAMS[name], batch_size=4, every=100)
     rate = theory(4, temperature)
-    np.testing.assert_allclose(
-        found.provenance["approximation"]["learning_rates"], rate, rtol=1e-3
-    )
+    np.testing.assert_allclose(found.provenance["approximation"]["learning_rates"], rate, rtol=1e-3)
     theta = found.draws["theta"].astype(float)
     assert worst_deviation(theta, *law(rate, batch=4, temperature=temperature)) < 4.5
     wrong = 0.25 if temperature == 0.5 else 0.5
@@ -96,7 +94,9 @@ def test_the_best_rate_has_the_least_divergence():
         return 0.5 * np.sum(ratio - 1 - np.log(ratio))
 
     rates = best_rates(given, Layout.of(given), mode, 2, "none")
-    least = minimize_scalar(divergence, bounds=(1e-3, 1.0), method="bounded", options={"xatol": 1e-8})
+    least = minimize_scalar(
+        divergence, bounds=(1e-3, 1.0), method="bounded", options={"xatol": 1e-8}
+    )
     assert rates.rate[0, 0] == pytest.approx(least.x, rel=1e-4)
     for preconditioner in ("diagonal", "full"):
         own = best_rates(given, Layout.of(given), mode, 1, preconditioner)
@@ -140,29 +140,31 @@ def test_the_full_preconditioner_on_a_regression(regression):
 
 def test_draws_of_a_network_predict_and_repeat(regression):
     network = bnn.models.mlp(hidden=(5,))
-    mode = bnn.approximations.MAP(epochs=100, learning_rate=0.02)
-    settings = dict(mode=mode, members=2, draws=7, burn_in=1, every=3, learning_rate=1e-4)
-    one, same = (draws(network, regression, **settings) for _ in range(2))
-    assert one.draws["net.Dense_0.kernel"].shape == (2, 7, 2, 5)
-    assert one.predict(regression[0][:6]).epistemic.shape == (6,)
-    for name, array in one.draws.items():
-        np.testing.assert_array_equal(array, same.draws[name])
     at_mode = bnn.fit(
         bnn.approximations.Ensemble(network, members=2, epochs=100, learning_rate=0.02),
         *regression,
         progress=False,
     )
-    begun = draws(network, regression, **(settings | {"mode": at_mode, "burn_in": 0, "every": 1}))
-    for name, array in begun.draws.items():
+    settings = dict(mode=at_mode, members=2, draws=7, burn_in=0, every=1, learning_rate=1e-4)
+    one, same = (draws(network, regression, **settings) for _ in range(2))
+    assert one.draws["net.Dense_0.kernel"].shape == (2, 7, 2, 5)
+    assert one.predict(regression[0][:6]).epistemic.shape == (6,)
+    for name, array in one.draws.items():
+        np.testing.assert_array_equal(array, same.draws[name])
         np.testing.assert_allclose(array[:, 0], at_mode.draws[name][:, 0], atol=0.05)
+        assert np.abs(np.diff(array, axis=1)).max() > 0
 
 
 def test_what_did_not_go_well_is_told():
     wild = draws(learning_rate=3.0, members=2, draws=300, every=10).diagnose()
     assert wild.status == "not converged" and "Members [0, 1]" in wild.verdict
-    assert np.isfinite(draws(learning_rate=3.0, members=2, draws=300, every=10).draws["theta"]).all()
+    assert np.isfinite(
+        draws(learning_rate=3.0, members=2, draws=300, every=10).draws["theta"]
+    ).all()
     far = bnn.approximations.MAP(epochs=1, learning_rate=1e-6, start="prior")
-    early = draws(learning_rate=0.002, mode=far, members=2, every=1, draws=300, burn_in=0).diagnose()
+    early = draws(
+        learning_rate=0.002, mode=far, members=2, every=1, draws=300, burn_in=0
+    ).diagnose()
     assert "was still falling while ConstantSGD" in early.verdict
     ended = ConstantSGD(
         NormalMeans.program, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1

@@ -43,11 +43,11 @@ def test_particles_on_a_gaussian(repulsion):
     def step(_, particles):
         scores = -(particles - mean) @ precision
         bandwidth = None if repulsion else 1e-8  # all alone: each particle looks for the mode
-        return particles + (0.2 if repulsion else 20.0) * stein_direction(
+        return particles + (0.2 if repulsion else 8.0) * stein_direction(
             particles, scores, bandwidth
         )
 
-    found = np.asarray(jax.jit(lambda s: jax.lax.fori_loop(0, 3000, step, s))(start), float)
+    found = np.asarray(jax.jit(lambda s: jax.lax.fori_loop(0, 1500, step, s))(start), float)
     np.testing.assert_allclose(found.mean(0), mean, atol=0.02)
     if repulsion:
         np.testing.assert_allclose(np.cov(found.T), covariance, rtol=0.1)
@@ -55,18 +55,22 @@ def test_particles_on_a_gaussian(repulsion):
         assert found.var(0).max() < 1e-4  # they have collapsed
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_the_posterior_of_normal_means_at_its_temperature(temperature):
-    program = NormalMeans.program
-    model = program if temperature == 1.0 else bnn.cold(program, temperature)
+def test_the_posterior_of_normal_means_at_its_temperature():
     fitted = bnn.fit(
-        Repulsive(model, members=60, epochs=1500, batch_size=None, learning_rate=0.02),
+        Repulsive(
+            bnn.cold(NormalMeans.program, 0.5),
+            members=60,
+            epochs=1500,
+            batch_size=None,
+            learning_rate=0.02,
+        ),
         *NormalMeans.data(),
         progress=False,
     )
     theta = fitted.draws["theta"][:, 0].astype(float)
     np.testing.assert_allclose(theta.mean(0), NormalMeans.mean, atol=0.01)
-    np.testing.assert_allclose(theta.var(0, ddof=1), temperature / 65, rtol=0.2)
+    # A quarter where the temperature counts twice, twice as much where it never does.
+    np.testing.assert_allclose(theta.var(0, ddof=1), 0.5 / 65, rtol=0.2)
     assert fitted.diagnose().status == "fitted"
 
 
@@ -88,21 +92,19 @@ def test_minibatches_and_the_jacobian_of_a_scale():
             log_p = -0.5 * s**2 - 3 * u - 0.5 * np.sum(y**2) / s**2 + power * u
             return u**k * np.exp(log_p)
 
-        total, mean, square = (
-            integrate.quad(density, -4, 3, args=(k,))[0] for k in range(3)
-        )
+        total, mean, square = (integrate.quad(density, -4, 3, args=(k,))[0] for k in range(3))
         return mean / total, square / total - (mean / total) ** 2
 
     mean, variance = moments(1)
-    assert abs(moments(0)[0] - mean) > 0.15
-    assert logs.mean() == pytest.approx(mean, abs=0.08)
+    assert abs(moments(0)[0] - mean) > 0.1
+    assert logs.mean() == pytest.approx(mean, abs=0.05)
     assert logs.var(ddof=1) == pytest.approx(variance, rel=0.3)
 
 
 def test_a_network_and_what_is_told(regression):
     network = bnn.models.mlp(hidden=(4,))
     seen = []
-    short = Repulsive(network, members=5, epochs=6, batch_size=16, learning_rate=1e-3)
+    short = Repulsive(network, members=5, epochs=6, batch_size=16, learning_rate=0.03)
     one, same = (
         bnn.fit(short, *regression, progress=False, callback=lambda p: seen.append(p.done))
         for _ in range(2)
