@@ -32,6 +32,7 @@ def stein_direction(particles: Any, scores: Any, bandwidth: Any = None) -> Any:
     centred = particles - particles.mean(0)
     norms = jnp.square(centred).sum(1)
     squares = jnp.maximum(norms[:, None] + norms - 2 * centred @ centred.T, 0.0)
+    squares = jnp.fill_diagonal(squares, 0.0, inplace=False)
     h = median_bandwidth(squares) if bandwidth is None else bandwidth
     kernel = jnp.exp(-squares / h)
     apart = kernel.sum(1)[:, None] * centred - kernel @ centred

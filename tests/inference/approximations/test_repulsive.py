@@ -42,7 +42,7 @@ def test_particles_on_a_gaussian(repulsion):
 
     def step(_, particles):
         scores = -(particles - mean) @ precision
-        bandwidth = None if repulsion else 1e-8  # all alone: each particle looks for the mode
+        bandwidth = None if repulsion else 1e-3  # nearly alone: particles look for the mode
         return particles + (0.2 if repulsion else 8.0) * stein_direction(
             particles, scores, bandwidth
         )
@@ -52,7 +52,7 @@ def test_particles_on_a_gaussian(repulsion):
     if repulsion:
         np.testing.assert_allclose(np.cov(found.T), covariance, rtol=0.1)
     else:
-        assert found.var(0).max() < 1e-4  # they have collapsed
+        assert found.var(0).max() < 0.05  # they have collapsed
 
 
 def test_the_posterior_of_normal_means_at_its_temperature():
@@ -104,7 +104,9 @@ def test_minibatches_and_the_jacobian_of_a_scale():
 def test_a_network_and_what_is_told(regression):
     network = bnn.models.mlp(hidden=(4,))
     seen = []
-    short = Repulsive(network, members=5, epochs=6, batch_size=16, learning_rate=0.03)
+    short = Repulsive(
+        network, members=5, epochs=20, batch_size=16, learning_rate=0.01, schedule=None
+    )
     one, same = (
         bnn.fit(short, *regression, progress=False, callback=lambda p: seen.append(p.done))
         for _ in range(2)
@@ -115,7 +117,7 @@ def test_a_network_and_what_is_told(regression):
     assert one.predict(regression[0][:3]).epistemic.min() > 0
     verdict = one.diagnose().verdict
     assert "still falling" in verdict and "5 particles repel each other in 18" in verdict
-    assert seen[-1] == 6
+    assert seen[-1] == 20
     wild = Repulsive(network, members=3, epochs=30, optimiser=optax.sgd(1e30), batch_size=16)
     assert bnn.fit(wild, *regression, progress=False).diagnose().status == "not converged"
     ended = bnn.fit(short, *regression, progress=False, callback=lambda progress: True)

@@ -54,8 +54,7 @@ def test_with_the_inputs_as_features_it_is_the_exact_posterior(regression, which
     values = fitted.function_values(new)["mean"][0]
     if which == "likelihood":
         right, twice, never = (
-            closed_form(fitted.model, x, y, new, t, 1.5)
-            for t in (temperature, temperature**2, 1.0)
+            closed_form(fitted.model, x, y, new, t, 1.5) for t in (temperature, temperature**2, 1.0)
         )
     else:
         mean, covariance = closed_form(fitted.model.model, x, y, new, 1.0, 1.5)

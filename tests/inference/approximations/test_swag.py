@@ -1,6 +1,7 @@
 """SWAG: its moments, its draws, and the law of the iterates it is fitted to."""
 
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -174,10 +175,10 @@ def test_bad_arguments_are_refused_in_a_sentence(options, error, words):
         SWAG(bnn.models.linear(), **options)
 
 
-def test_a_mode_of_another_program_or_of_too_few_members(regression):
-    ensemble = bnn.approximations.Ensemble(bnn.models.linear(), members=2, epochs=2)
-    mode = bnn.fit(ensemble, *regression, progress=False)
-    with pytest.raises(ValueError, match="has 2 chains, and 3 members"):
-        bnn.fit(SWAG(bnn.models.linear(), mode=mode, members=3), *regression, progress=False)
+def test_a_mode_of_another_program_or_of_too_few_members():
+    data = NormalMeans.data()
+    mode = bnn.fit(replace(MODE, model=NormalMeans.program), *data, progress=False)
+    with pytest.raises(ValueError, match="has 1 chains, and 3 members"):
+        bnn.fit(SWAG(NormalMeans.program, mode=mode, members=3), *data, progress=False)
     with pytest.raises(ValueError, match="of another program"):
-        bnn.fit(SWAG(bnn.models.mlp(), mode=mode), *regression, progress=False)
+        bnn.fit(SWAG(bnn.cold(NormalMeans.program, 0.5), mode=mode), *data, progress=False)
