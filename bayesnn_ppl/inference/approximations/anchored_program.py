@@ -13,7 +13,7 @@ from numpyro.primitives import Messenger
 from bayesnn_ppl.inference.approximations.moved_law import MovedLaw
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["AnchoredProgram", "anchored_program"]
+__all__ = ["AnchoredProgram", "with_anchors"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _normal_scale(law: Any) -> Any:
     return jnp.broadcast_to(law.scale, shape) if type(law) is dist.Normal else None
 
 
-def anchored_program(
+def with_anchors(
     model: Model, parameters: frozenset[str], x: Any, y: Any, *, targets: bool
 ) -> AnchoredProgram:
     """The program whose network parameters are anchored.

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.identity import describe, identity_key
-from bayesnn_ppl.inference.approximations.anchored_program import anchored_program
+from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
 from bayesnn_ppl.inference.contract import inspect_model
@@ -130,7 +130,7 @@ class Ensemble(TrainedByGradients):
         if not self.anchored:
             return model
         parameters = inspect_model(model, x, y).parameters
-        return anchored_program(model, parameters, x, y, targets=self.randomised_targets)
+        return with_anchors(model, parameters, x, y, targets=self.randomised_targets)
 
     def solve(self, problem: Problem) -> Fitted:
         """Train all members; see `fit`."""

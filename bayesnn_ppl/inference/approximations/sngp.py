@@ -12,7 +12,7 @@ import numpy as np
 from bayesnn_ppl.arguments import positive, whole_number
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
-from bayesnn_ppl.inference.approximations.sngp_program import WEIGHTS, sngp_program
+from bayesnn_ppl.inference.approximations.sngp_program import WEIGHTS, with_features
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.kernels.density import Density
@@ -113,7 +113,7 @@ class SNGP(TrainedByGradients):
     def _built(self, model: Model, shapes: Any, x: Any, y: Any, seed: int) -> Model:
         # A temperature of the whole posterior is that of the new weights, too.
         inner = model.model if isinstance(model, ColdModel) else model
-        program = sngp_program(
+        program = with_features(
             inner,
             shapes,
             x,

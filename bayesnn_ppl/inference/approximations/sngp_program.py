@@ -13,7 +13,7 @@ from numpyro import handlers
 from bayesnn_ppl.inference.approximations.dropout_program import find_layers, layer_called
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["WEIGHTS", "SNGPProgram", "spectral_norm", "sngp_program"]
+__all__ = ["WEIGHTS", "SNGPProgram", "spectral_norm", "with_features"]
 
 WEIGHTS = "features/kernel"  # the site of β
 _ROUNDS = 40  # of the power iteration: within a hundredth for random kernels
@@ -91,7 +91,7 @@ def spectral_norm(kernel: Any) -> Any:
     return jnp.maximum(unit(fixed @ right) @ matrix @ right, tiny)
 
 
-def sngp_program(
+def with_features(
     model: Model,
     shapes: Any,
     x: Any,

@@ -10,7 +10,7 @@ import pytest
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.anchored_program import anchored_program
+from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
 from tests.inference.approximations.test_swag import worst_error
 from tests.inference.test_exactness import coefficients
 
@@ -77,7 +77,7 @@ def test_anchors_and_targets_have_the_posterior_at_its_temperature(few):
 
 def test_a_minibatch_has_the_noise_of_its_own_rows(few):
     x, y = few
-    program = anchored_program(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
+    program = with_anchors(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
     own = program.draw_own(jax.random.key(0), x, y)
     assert own["y"].shape == (6,) and set(own) == {"net/Dense_0.bias", "y"}
     chosen = np.array([4, 1, 1])
