@@ -67,10 +67,8 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
 def test_the_map_of_a_linear_model_is_its_conjugate_mean(regression):
     """With the noise known, the posterior is normal and its mode the ridge estimate."""
     x, y = regression
-    program = bnn.bayesian_network(
-        bnn.nn.MLP(hidden=()),
-        bnn.priors.normal(0.7),
-        bnn.likelihoods.gaussian(scale=0.5),
+    program = bnn.models.linear(
+        prior=bnn.priors.normal(0.7), likelihood=bnn.likelihoods.gaussian(scale=0.5)
     )
     approximation = bnn.approximations.MAP(
         program, optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60
@@ -130,7 +128,7 @@ def stopped_at(regression):
 
 def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
     approximation = bnn.approximations.Ensemble(
-        network, members=3, epochs=300, learning_rate=0.02, patience=None
+        network, members=3, epochs=300, learning_rate=0.02, patience=None, validation_fraction=0.0
     )
     whole = bnn.fit(approximation, *regression, seed=3, progress=False)
     stopped = stopped_at(approximation, tmp_path / "run", 50)
@@ -150,7 +148,14 @@ def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
     """Members that fail are begun again; the checkpoint holds what the others came to."""
     # Some members survive these steps and others do not.
     approximation = bnn.approximations.Ensemble(
-        network, members=6, optimiser=optax.sgd(0.6), epochs=120, patience=None, retries=2
+        network,
+        members=6,
+        optimiser=optax.sgd(2.0),
+        epochs=120,
+        patience=None,
+        validation_fraction=0.0,
+        batch_size=None,
+        retries=2,
     )
     whole = bnn.fit(approximation, *regression, seed=1, progress=False)
     attempts = whole.provenance["approximation"]["attempts"]
