@@ -9,7 +9,8 @@ import numpy as np
 
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
-from bayesnn_ppl.inference.approximations.descent import Descended, Layout, minibatch_loss
+from bayesnn_ppl.inference.approximations.descent import Descended
+from bayesnn_ppl.inference.approximations.flat_loss import Layout, minibatch_loss
 
 __all__ = [
     "Rates",

@@ -15,7 +15,7 @@ from bayesnn_ppl.arguments import positive, whole_number
 from bayesnn_ppl.identity import StaticProgram, describe
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.blocks import in_blocks
-from bayesnn_ppl.inference.approximations.descent import Layout, check_minibatches, minibatch_loss
+from bayesnn_ppl.inference.approximations.flat_loss import Layout, check_minibatches, minibatch_loss
 from bayesnn_ppl.inference.approximations.stein import stein_direction
 from bayesnn_ppl.inference.approximations.trained import still_falling, thinned
 from bayesnn_ppl.inference.training import cosine

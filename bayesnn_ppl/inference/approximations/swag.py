@@ -17,7 +17,8 @@ from bayesnn_ppl.inference.approximations.constant_rate import (
     stability,
     stability_findings,
 )
-from bayesnn_ppl.inference.approximations.descent import Descent, Layout, check_minibatches, descend
+from bayesnn_ppl.inference.approximations.descent import Descent, descend
+from bayesnn_ppl.inference.approximations.flat_loss import Layout, check_minibatches
 from bayesnn_ppl.inference.approximations.starting_modes import check_mode, find_modes
 from bayesnn_ppl.inference.approximations.trained import thinned
 from bayesnn_ppl.inference.schedules import check_schedule

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.base import Problem
 from bayesnn_ppl.inference.approximations.constant_rate import best_rates
-from bayesnn_ppl.inference.approximations.descent import Layout
+from bayesnn_ppl.inference.approximations.flat_loss import Layout
 from bayesnn_ppl.inference.contract import inspect_model
 from tests.inference.kernels.linear_laws import Method, minibatch_law, regression_rows
 from tests.inference.kernels.normal_means import NormalMeans
