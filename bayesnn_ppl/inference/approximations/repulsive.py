@@ -48,10 +48,10 @@ class Repulsive:
     repulsion per direction goes as M/d, and the variance is far too small (a finding says so).
     All members move together on one device.
 
-    Our own step and not NumPyro's `SteinVI`: that sums scores pair by pair, M² of them a step when
-    they depend on the step's randomness, takes no minibatches that are the same for all
-    particles, and descends the density in the program's own space without the Jacobians of
-    constrained sites, so that its kernel and its target are in different coordinates.
+    Our own step and not NumPyro's `SteinVI` (0.22): that draws a minibatch for each pair of
+    particles and so takes M² gradients a step, 160 times as long with 20 particles and 32 rows
+    (as long as ours without minibatches), and moves unconstrained particles by a density without
+    Jacobians: on the scale of three observations the variance of log s was 0.003 for 0.128.
 
     Args:
         model: a NumPyro program that keeps the model contract.
