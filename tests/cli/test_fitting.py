@@ -95,4 +95,4 @@ def test_a_fit_whose_program_is_another_one_opens(tmp_path, capsys):
     fitted = json.loads((folder / "metrics.json").read_text())
     capsys.readouterr()
     assert main(["evaluate", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["crps"] == pytest.approx(fitted["crps"], rel=1e-4)
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(fitted["rmse"], rel=1e-4)
