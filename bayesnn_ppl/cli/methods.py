@@ -27,10 +27,15 @@ _METHODS: dict[str, dict[str, Any]] = {
 
 # Word of `bayesnn fit` -> name in `bayesnn_ppl.approximations`; a test compares the two.
 APPROXIMATIONS = {
+    "constant-sgd": "ConstantSGD",
+    "dropout": "Dropout",
     "ensemble": "Ensemble",
     "laplace": "Laplace",
     "last-layer": "LastLayer",
     "map": "MAP",
+    "repulsive": "Repulsive",
+    "sngp": "SNGP",
+    "swag": "SWAG",
 }
 
 

@@ -12,13 +12,25 @@ from bayesnn_ppl.cli.user_model import failures_named
 
 __all__ = ["open_posterior", "run_diagnose", "run_evaluate"]
 
+_SNGP_SETTINGS = ("features", "length_scale", "scale", "bound")
+
 
 def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None]:
     """The run of the arguments, its posterior with the program, and the user's file if any."""
     folder = Path(arguments.run_folder)
     run = open_run(folder)
     program, path = run.load_model(arguments.model)
-    return run, bnn.load(folder, program), path
+    return run, bnn.load(folder, _predicting(run, bnn.load(folder).provenance, program)), path
+
+
+def _predicting(run: Run, made: dict[str, Any], program: Any) -> Any:
+    """The program that the draws predict by; that of SNGP has another last layer."""
+    if made["kernel"] != "SNGP":
+        return program
+    settings = made["kernel_settings"]
+    known = {name: settings[name] for name in _SNGP_SETTINGS if name in settings}
+    data = run.load_data().train
+    return bnn.approximations.SNGP(program, **known).program(*data, seed=made["seed"])
 
 
 def _judged(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None, bool]:

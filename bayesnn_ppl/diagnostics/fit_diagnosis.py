@@ -21,6 +21,9 @@ _SHOWN = {
     "elbo": "ELBO",
     "pareto_k": "Pareto k of the importance ratios",
     "log_evidence": "log evidence",
+    "dropout_rates": "dropout rates",
+    "learning_rates": "rates of SGD",
+    "stability": "rate times curvature",
     "attempts": "attempts",
     "seconds": "seconds",
 }

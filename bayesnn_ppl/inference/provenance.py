@@ -15,7 +15,7 @@ import bayesnn_ppl
 from bayesnn_ppl.arrays import data_hash
 from bayesnn_ppl.identity import describe
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
-from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe
 from bayesnn_ppl.inference.traced import Settings
 
@@ -67,9 +67,14 @@ def describe_fit(
     "approximation".
     """
     shape = (0, 0) if fitted is None else next(iter(fitted.positions.values())).shape[:2]
+    summary = problem.summary
+    if fitted is not None and fitted.model is not None:
+        if set(fitted.positions) != set(summary.latents):
+            summary = inspect_model(fitted.model, problem.x, problem.y)
     described = _describe(
-        problem.model,
-        problem.summary,
+        # The program that the draws predict by, so that no other is accepted with them later.
+        problem.model if fitted is None else fitted.model or problem.model,
+        summary,
         problem.x,
         problem.y,
         mesh,

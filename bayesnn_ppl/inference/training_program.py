@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,32 @@ from numpyro.infer import init_to_median, init_to_sample
 from numpyro.infer.util import _unconstrain_reparam
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.identity import StaticProgram, identity_key
 
-__all__ = ["MemberState", "Recipe", "TrainingProgram", "compile_training", "initialised_sites"]
+__all__ = [
+    "MemberProgram",
+    "MemberState",
+    "Recipe",
+    "TrainingProgram",
+    "compile_training",
+    "initialised_sites",
+    "member_starts",
+]
 
 _KEPT_PROGRAMS = 4
 _BLOCK = 100  # the most epochs of one call
+_OWN = 0x6F77_6E  # stream of what a program has of a member's own
+
+
+@runtime_checkable
+class MemberProgram(Protocol):
+    """A program that is another one for each member, by constants that it draws at its start."""
+
+    def draw_own(self, key: Any, x: Any, y: Any) -> Any:
+        """The constants of a member, a pytree of arrays."""
+
+    def with_own(self, own: Any) -> Callable[..., Any]:
+        """The program of a member."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,7 @@ class MemberState(NamedTuple):
     best_epoch: Any
     stopped: Any
     failed: Any
+    own: Any = ()  # constants of a `MemberProgram`
 
 
 @dataclass(frozen=True)
@@ -172,6 +193,9 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     key, active = member
     start_key, key = jax.random.split(key)
     z = _start(recipe, start_key, x, y)
+    own: Any = ()
+    if isinstance(recipe.model, MemberProgram):
+        own = recipe.model.draw_own(jax.random.fold_in(start_key, _OWN), x, y)
     return MemberState(
         z=z,
         optimiser=recipe.optimiser.init(z),
@@ -182,7 +206,18 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
         best_epoch=jnp.int32(0),
         stopped=~active,
         failed=jnp.bool_(False),
+        own=own,
     )
+
+
+def member_starts(recipe: Recipe, keys: Any, x: Any, y: Any) -> dict[str, Any]:
+    """Where members would start: site -> unconstrained values (members, ...)."""
+    return _member_starts(StaticProgram(recipe), keys, x, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _member_starts(recipe: StaticProgram, keys: Any, x: Any, y: Any) -> dict[str, Any]:
+    return jax.vmap(lambda key: _start(recipe.model, key, x, y))(keys)
 
 
 class _Initialisers(Messenger):
@@ -294,6 +329,8 @@ def _advance(
     patience: Any,
 ) -> Any:
     """Train a member for `count` ≤ block epochs of `epochs`, or until it stops."""
+    if isinstance(recipe.model, MemberProgram):
+        recipe = replace(recipe, model=recipe.model.with_own(state.own))
 
     def go_on(carry: Any) -> Any:
         return (carry[0] < count) & ~carry[1].stopped
@@ -380,6 +417,7 @@ def _epoch(
             best_epoch=best_epoch,
             stopped=~finite | (epoch - best_epoch >= patience),
             failed=~finite,
+            own=state.own,
         ),
         loss,
         held_loss,

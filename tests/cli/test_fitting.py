@@ -89,3 +89,13 @@ def test_bad_settings_are_refused_in_a_sentence(words, sentence, here, capsys):
     told = capsys.readouterr().err
     assert sentence in told and "Traceback" not in told
     assert not (here / "runs").exists()
+
+
+def test_a_fit_whose_program_is_another_one_opens(tmp_path, capsys):
+    folder = tmp_path / "sngp"
+    settings = "--hidden 5 --set features=16 --set epochs=5 --quiet".split()
+    assert main(["fit", "mlp", "--approximation", "sngp", *settings, "--out", str(folder)]) == 0
+    fitted = json.loads((folder / "metrics.json").read_text())
+    capsys.readouterr()
+    assert main(["evaluate", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(fitted["rmse"], rel=1e-4)

@@ -1,17 +1,27 @@
 """Approximations to the posterior, one per file; `fit` runs them."""
 
+from bayesnn_ppl.inference.approximations.constant_sgd import ConstantSGD
+from bayesnn_ppl.inference.approximations.dropout import Dropout
 from bayesnn_ppl.inference.approximations.ensemble import Ensemble
 from bayesnn_ppl.inference.approximations.laplace import Laplace
 from bayesnn_ppl.inference.approximations.last_layer import LastLayer
 from bayesnn_ppl.inference.approximations.marginal_likelihood import DuringTraining
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.probit import probit_probabilities
+from bayesnn_ppl.inference.approximations.repulsive import Repulsive
+from bayesnn_ppl.inference.approximations.sngp import SNGP
+from bayesnn_ppl.inference.approximations.swag import SWAG
 
 __all__ = [
     "MAP",
+    "SNGP",
+    "SWAG",
+    "ConstantSGD",
+    "Dropout",
     "DuringTraining",
     "Ensemble",
     "Laplace",
     "LastLayer",
+    "Repulsive",
     "probit_probabilities",
 ]

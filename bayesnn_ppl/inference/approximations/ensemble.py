@@ -9,8 +9,10 @@ from jax.sharding import Mesh
 
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.identity import describe, identity_key
+from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
+from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.training import Trained
 from bayesnn_ppl.temperature import Model
 
@@ -36,7 +38,7 @@ class Starts:
 
 @dataclass(frozen=True)
 class Ensemble(TrainedByGradients):
-    """An ensemble of networks, each trained from its own start with minibatches in its own order.
+    r"""An ensemble of networks, each trained from its own start with minibatches in its own order.
 
     The defaults are those of MILE's configuration for UCI data: AdamW with learning rate 1e-3 and
     decoupled weight decay 1e-3 on the negative log likelihood, minibatches of 32, at most 500
@@ -47,6 +49,18 @@ class Ensemble(TrainedByGradients):
     As an approximation the posterior is the equal mixture of its members, each a chain of one
     draw. With objective="posterior" they are modes of the posterior found from different starts.
 
+    With `anchored`, member m minimises -(1/T) Σ log p(y_i | x_i, θ) - log N(θ; θ_m, s²) with the
+    prior's variance s² around its own draw θ_m of the prior (Pearce et al.): members disagree
+    where the data say nothing. With `randomised_targets` besides, its targets are y_i + √T σ ε_i
+    with draws ε_i of the noise, the same throughout. On a linear model with known noise, posterior
+    covariance Σ and prior covariance Σ₀, the mean over members is the posterior mean in both cases,
+    and their covariance
+
+        Σ Σ₀⁻¹ Σ      anchored alone: narrower than Σ, hardly where the data say nothing
+        Σ             with randomised targets: members are draws of the posterior
+
+    as members grow in number. Elsewhere both are approximations.
+
     As `init=` of `sample` it trains one member for each chain, of the kernel's model, and chain i
     starts where member i was best. Such starts lie near modes: they spare the warm-up the way
     there, and need not be overdispersed, see `diagnostics.dispersion`.
@@ -54,6 +68,10 @@ class Ensemble(TrainedByGradients):
     Args:
         model: a NumPyro program; None, as `init=`, for that of the kernel.
         members: how many; None for 5, or, as `init=`, for the number of chains.
+        anchored: centre each member's prior at its own draw of it; the priors of all network
+            parameters must be normal, and the objective "posterior".
+        randomised_targets: draw the noise of the targets anew for each member, which must be
+            normal; only beside `anchored`, and with no rows held out.
         objective: "likelihood", or "posterior" for the mode of the posterior (MAP); see `train`.
         learning_rate, weight_decay: of AdamW, with β = (0.9, 0.999). The weight decay is by
             default 1e-3 for "likelihood" and 0 for "posterior", where the prior is the decay.
@@ -73,10 +91,14 @@ class Ensemble(TrainedByGradients):
 
     References:
         Lakshminarayanan et al. (2017), arXiv:1612.01474; Sommer et al. (2025), arXiv:2502.06335.
+        Pearce, Leibfried and Brintrup (2020), arXiv:1810.05546 (anchors); Bardsley et al. (2014),
+        Randomize-then-optimize (anchors and targets).
     """
 
     _: KW_ONLY
     members: int | None = None
+    anchored: bool = False
+    randomised_targets: bool = False
     objective: str = "likelihood"
     batch_size: int | None = 32
     epochs: int | None = 500
@@ -87,10 +109,33 @@ class Ensemble(TrainedByGradients):
         super().__post_init__()
         if self.members is not None:
             whole_number(self.members, "`members`", at_least=1)
+        if self.anchored and self.objective != "posterior":
+            raise ValueError(
+                "An anchored ensemble moves the prior of each member, and "
+                f'objective="{self.objective}" has no prior. Use objective="posterior".'
+            )
+        if self.randomised_targets and not self.anchored:
+            raise ValueError(
+                "`randomised_targets` gives the posterior's width together with `anchored=True`, "
+                "and without anchors members would scatter by the noise alone. Set both."
+            )
+        if self.randomised_targets and self.validation_fraction:
+            raise ValueError(
+                "With `randomised_targets` the rows have noise of a member's own, and rows held "
+                "out have none. Set validation_fraction=0 and patience=None."
+            )
+
+    def _program(self, model: Model, x: Any, y: Any) -> Model:
+        """The program that members are trained on."""
+        if not self.anchored:
+            return model
+        parameters = inspect_model(model, x, y).parameters
+        return with_anchors(model, parameters, x, y, targets=self.randomised_targets)
 
     def solve(self, problem: Problem) -> Fitted:
         """Train all members; see `fit`."""
-        trained = self.train_members(problem, self.members or _MEMBERS)
+        program = self._program(problem.model, problem.x, problem.y)
+        trained = self.train_members(problem, self.members or _MEMBERS, program)
         return Fitted(
             positions={name: value[:, None] for name, value in trained.positions.items()},
             record=self.describe_training(trained)
@@ -143,7 +188,7 @@ class Ensemble(TrainedByGradients):
                 "chains, and each starts from a member of its own. Leave `members` out."
             )
         trained = self.train_on(
-            model,
+            self._program(model, x, y),
             x,
             y,
             members=chains,

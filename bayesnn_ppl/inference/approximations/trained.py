@@ -13,7 +13,7 @@ from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.training import Trained, train
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["TrainedByGradients", "not_negative", "thinned"]
+__all__ = ["TrainedByGradients", "not_negative", "still_falling", "thinned"]
 
 _OBJECTIVES = ("likelihood", "posterior")
 _STEPS = 10_000  # of a training whose epochs are not given
@@ -94,10 +94,10 @@ class TrainedByGradients:
         batch = rows if self.batch_size is None else min(self.batch_size, rows)
         return math.ceil(_STEPS / max(rows // batch, 1))
 
-    def train_members(self, problem: Problem, members: int) -> Trained:
-        """Train so many members of the problem's program."""
+    def train_members(self, problem: Problem, members: int, model: Model | None = None) -> Trained:
+        """Train so many members of the problem's program, or of another one on its data."""
         return self.train_on(
-            problem.model,
+            problem.model if model is None else model,
             problem.x,
             problem.y,
             members=members,
@@ -195,13 +195,18 @@ class TrainedByGradients:
 
 
 def _falls(trained: Trained, member: int) -> bool:
-    """Whether a member's loss fell notably from the middle of its training to its end.
+    """Whether a member's loss was still falling; the held-out one, where there is one."""
+    held, losses = trained.held_out_losses[member], trained.losses[member]
+    return still_falling(losses if np.isnan(held).all() else held)
+
+
+def still_falling(watched: np.ndarray) -> bool:
+    """Whether a loss (epochs,) fell notably from the middle of its training to its end.
 
     A schedule that lowers the rate flattens the end of any curve, so the last epochs alone would
-    always look settled. A member that stopped early was judged by held-out rows, and has settled.
+    always look settled. A member that stopped early, with NaN after its last epoch, was judged by
+    held-out rows, and has settled.
     """
-    held, losses = trained.held_out_losses[member], trained.losses[member]
-    watched = losses if np.isnan(held).all() else held
     made = np.flatnonzero(~np.isnan(watched))
     if len(made) < watched.size:  # it stopped by patience
         return False
