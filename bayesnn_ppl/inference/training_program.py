@@ -25,7 +25,14 @@ from numpyro.primitives import Messenger
 
 from bayesnn_ppl.identity import identity_key
 
-__all__ = ["MemberState", "Recipe", "TrainingProgram", "compile_training", "initialised_sites"]
+__all__ = [
+    "MemberState",
+    "Recipe",
+    "TrainingProgram",
+    "compile_training",
+    "initialised_sites",
+    "start_position",
+]
 
 _KEPT_PROGRAMS = 4
 _BLOCK = 100  # the most epochs of one call
@@ -169,7 +176,7 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     """A member at its start; one that is not active has stopped before its first epoch."""
     key, active = member
     start_key, key = jax.random.split(key)
-    z = _start(recipe, start_key, x, y)
+    z = start_position(recipe.model, recipe.latents, recipe.start, start_key, x, y)
     return MemberState(
         z=z,
         optimiser=recipe.optimiser.init(z),
@@ -198,14 +205,24 @@ class _Initialisers(Messenger):
                 self.values[f"{network}/{dotted}"] = leaf
 
 
-def _start(recipe: Recipe, key: Any, x: Any, y: Any) -> dict[str, Any]:
-    """Unconstrained values of a draw from the prior, or by the initialisers of Flax."""
-    initialisers = _Initialisers(recipe.model)
+def start_position(
+    model: Callable[..., Any], latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
+) -> dict[str, Any]:
+    """Unconstrained values of a draw from the prior, or by the initialisers of Flax.
+
+    Args:
+        model: the program.
+        latents: its latent sites.
+        start: "prior" or "network".
+        key: of the draw.
+        x, y: the data.
+    """
+    initialisers = _Initialisers(model)
 
     def first(site: Any) -> Any:
         if site["type"] != "sample" or site["is_observed"]:
             return None
-        if recipe.start == "prior":
+        if start == "prior":
             return init_to_sample(site)
         value = initialisers.values.get(site["name"])
         # A noise scale drawn near 0 would take a small learning rate most of its epochs to leave.
@@ -220,7 +237,7 @@ def _start(recipe: Recipe, key: Any, x: Any, y: Any) -> dict[str, Any]:
         value = jnp.asarray(site["value"], jnp.result_type(float))
         return biject_to(site["fn"].support).inv(value)
 
-    return {name: unconstrained(trace[name]) for name in recipe.latents}
+    return {name: unconstrained(trace[name]) for name in latents}
 
 
 def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:
