@@ -15,7 +15,10 @@ from bayesnn_ppl.arguments import near_misses, positive, whole_number
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational_inference.beginning import Begun, begin_target
-from bayesnn_ppl.inference.approximations.variational_inference.conclusion import conclude, weighed_draws
+from bayesnn_ppl.inference.approximations.variational_inference.conclusion import (
+    conclude,
+    weighed_draws,
+)
 from bayesnn_ppl.inference.approximations.variational_inference.curvature import laplace_draws
 from bayesnn_ppl.inference.approximations.variational_inference.guided import Guided, make_guide
 from bayesnn_ppl.inference.approximations.variational_inference.guides import check_guide

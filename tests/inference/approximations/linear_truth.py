@@ -1,4 +1,4 @@
-"""A linear model of known noise, its posterior at any temperature and its evidence, in closed form."""
+"""A linear model of known noise; its posterior at any temperature, and its evidence."""
 
 import numpy as np
 
@@ -19,7 +19,9 @@ def data():
 def program(prior=None, temperature=1.0):
     prior = bnn.priors.normal(PRIOR) if prior is None else prior
     likelihood = bnn.likelihoods.gaussian(scale=NOISE)
-    return bnn.bayesian_network(bnn.nn.MLP(hidden=()), prior, likelihood, temperature=temperature)
+    return bnn.bayesian_network(
+        bnn.nn.MLP(hidden=(), outputs=1), prior, likelihood, temperature=temperature
+    )
 
 
 def design(x):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.approximations import EmpiricalBayes, Variational
+from bayesnn_ppl.inference.approximations import EmpiricalBayes, Variational
 from tests.inference.approximations import linear_truth as truth
 
 model = truth.program(prior=bnn.priors.learned_normal(3.0, over="network"))
@@ -22,9 +22,10 @@ def test_the_scale_maximises_the_evidence(linear):
         model,
         guide="multivariate_normal",
         batch_size=None,
-        steps=3000,
-        learning_rate=0.03,
+        steps=8000,
+        learning_rate=0.02,
         sigma_init=0.1,
+        particles=4,
         draws=2000,
     )
     found = bnn.fit(q, x, y, float64=True, progress=False)

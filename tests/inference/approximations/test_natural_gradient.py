@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.approximations import NaturalGradient
+from bayesnn_ppl.inference.approximations import NaturalGradient
 from tests.inference.approximations import linear_truth as truth
 
 CLIMB = {
@@ -74,7 +74,7 @@ def test_a_network_with_a_learned_noise_is_climbed_on_minibatches(regression):
 
 
 def test_a_prior_that_couples_coordinates_is_refused(regression):
-    model = bnn.models.mlp(hidden=(3,), prior=bnn.priors.hierarchical())
+    model = bnn.models.mlp(hidden=(3,), prior=bnn.priors.hierarchical(centred=True))
     with pytest.raises(ValueError, match="couples coordinates"):
         bnn.fit(NaturalGradient(model), *regression, progress=False)
 

@@ -81,9 +81,7 @@ def weighed_draws(
 
 
 @partial(jax.jit, static_argnames=("program", "weigh"))
-def _draws(
-    program: StaticProgram, weigh: bool, parameters: Any, keys: Any, x: Any, y: Any
-) -> Any:
+def _draws(program: StaticProgram, weigh: bool, parameters: Any, keys: Any, x: Any, y: Any) -> Any:
     def one(key: Any) -> Any:
         z, weight = program.model.importance(parameters, key, x, y)
         return z, weight if weigh else None

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
-from numpyro.distributions.transforms import AffineTransform
+from numpyro.distributions.transforms import AffineTransform, IndependentTransform
 from numpyro.infer.autoguide import AutoBNAFNormal, AutoIAFNormal
 
 __all__ = ["NarrowBNAFNormal", "NarrowIAFNormal"]
@@ -35,7 +35,7 @@ class _Narrow:
             constraint=constraints.softplus_positive,
         )
         flow = super()._get_posterior()  # type: ignore[misc]
-        affine = AffineTransform(loc, scale, domain=constraints.real_vector)
+        affine = IndependentTransform(AffineTransform(loc, scale), 1)
         return dist.TransformedDistribution(flow.base_dist, [*flow.transforms, affine])
 
 

@@ -16,7 +16,10 @@ from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
-from bayesnn_ppl.inference.approximations.variational_inference.guides import build_guide, place_guide
+from bayesnn_ppl.inference.approximations.variational_inference.guides import (
+    build_guide,
+    place_guide,
+)
 from bayesnn_ppl.inference.approximations.variational_inference.target import (
     Target,
     on_rows,

@@ -12,7 +12,10 @@ from numpyro import handlers
 from numpyro.infer import autoguide, init_to_value
 
 from bayesnn_ppl.arguments import near_misses
-from bayesnn_ppl.inference.approximations.variational_inference.flow_guides import NarrowBNAFNormal, NarrowIAFNormal
+from bayesnn_ppl.inference.approximations.variational_inference.flow_guides import (
+    NarrowBNAFNormal,
+    NarrowIAFNormal,
+)
 from bayesnn_ppl.inference.approximations.variational_inference.quantile_guides import InverseCDF
 from bayesnn_ppl.storage import variable_names
 
@@ -67,7 +70,7 @@ def check_guide(guide: Any) -> None:
             )
     elif not isinstance(guide, autoguide.AutoGuide | InverseCDF):
         raise TypeError(
-            "`guide` must be a name such as \"normal\", an AutoGuide of NumPyro (class or "
+            '`guide` must be a name such as "normal", an AutoGuide of NumPyro (class or '
             f"instance), `inverse_cdf(...)`, or a mapping from patterns to these, not {guide!r}."
         )
 

@@ -45,7 +45,9 @@ def _error(window: np.ndarray) -> float:
     return float(np.std(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else np.inf
 
 
-def judge_bound(losses: np.ndarray, steps: int, *, failed: bool, interrupted: bool) -> list[Finding]:
+def judge_bound(
+    losses: np.ndarray, steps: int, *, failed: bool, interrupted: bool
+) -> list[Finding]:
     """Findings about the climb of the bound."""
     made = len(losses)
     if failed:

@@ -48,10 +48,11 @@ def row_noise(
 
     linear = (linen.Dense, linen.Conv, Conv)
     used: set[int] = set()
+    inside = False
 
     def intercept(call: Any, args: Any, options: Any, context: Any) -> Any:
         module = context.module
-        if context.method_name != "__call__" or type(module) not in linear or len(args) != 1:
+        if inside or context.method_name != "__call__" or type(module) not in linear or len(args) != 1:
             return call(*args, **options)
         if module.is_initializing():
             return call(*args, **options)
@@ -70,8 +71,13 @@ def row_noise(
         unbound = module.clone(parent=None)
 
         def apply(kernel: Any, bias: Any, x: Any) -> Any:
+            nonlocal inside
             parts = {"kernel": kernel} | ({} if bias is None else {"bias": bias})
-            return unbound.apply({"params": parts}, x)
+            inside = True
+            try:
+                return unbound.apply({"params": parts}, x)
+            finally:
+                inside = False
 
         def part(value: Any, which: int) -> Any:
             """0: sampled minus mean, 1: mean, 2: sd; of a parameter without noise, its value."""

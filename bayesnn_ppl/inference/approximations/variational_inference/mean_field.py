@@ -94,9 +94,7 @@ class MeanField:
         if self.particles == 1:
             log_p = log_density(noise.normal[0], noise.key)[None]
         else:
-            log_p = jax.vmap(log_density)(
-                noise.normal, jax.random.split(noise.key, self.particles)
-            )
+            log_p = jax.vmap(log_density)(noise.normal, jax.random.split(noise.key, self.particles))
         entropy = jnp.sum(jnp.log(sd)) + 0.5 * self.target.dimension * (1.0 + _LOG_2PI)
         if self.renyi_alpha is None:  # E[-log q] is known, and need not be estimated
             return -(jnp.mean(log_p) + entropy) / self.rows

@@ -36,6 +36,8 @@ class _ByQuantile(dist.Distribution):
         return True
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        if not _has_quantile(self.base):
+            return self.base.sample(key, sample_shape)
         shape = sample_shape + self.batch_shape
         dtype = jnp.result_type(float)
         # Open at both ends: F⁻¹ is infinite there.
@@ -45,6 +47,15 @@ class _ByQuantile(dist.Distribution):
 
     def log_prob(self, value: Any, intermediates: Any = None) -> Any:
         return self.base.log_prob(value)
+
+
+def _has_quantile(fn: Any) -> bool:
+    """NumPyro takes some inverse cdfs, Student's t, from a package that need not be there."""
+    try:
+        jax.eval_shape(fn.icdf, 0.5)
+    except ImportError:
+        return False
+    return True
 
 
 class QuantileGuide(AutoNormal):
@@ -89,8 +100,7 @@ class QuantileGuide(AutoNormal):
 
 def _is_real(support: Any) -> bool:
     return support is constraints.real or (
-        isinstance(support, constraints.independent)
-        and support.base_constraint is constraints.real
+        isinstance(support, constraints.independent) and support.base_constraint is constraints.real
     )
 
 
@@ -115,9 +125,7 @@ class InverseCDF:
         return self.family(loc=loc, scale=scale, **settings)
 
 
-def inverse_cdf(
-    family: type, *, learned: tuple[str, ...] = (), **settings: float
-) -> InverseCDF:
+def inverse_cdf(family: type, *, learned: tuple[str, ...] = (), **settings: float) -> InverseCDF:
     r"""A mean field of any family of the real line with a location, a scale and an inverse cdf.
 
         z_j = F⁻¹(u_j; m_j, s_j, ...),   u_j ~ U(0, 1)
@@ -126,6 +134,10 @@ def inverse_cdf(
     that of a normal is: Laplace, logistic, Student-t, Cauchy, Gumbel, ... Sites that are not on
     the real line have this law in their unconstrained coordinate. `sigma_init` of `Variational`
     is the first scale s, whatever standard deviation that is.
+
+    NumPyro takes the inverse cdf of Student's t from tensorflow_probability. Without that package
+    the same law is drawn by NumPyro's own sampler, a normal over the root of a gamma, whose
+    gradients in location, scale and degrees of freedom are as good.
 
     Args:
         family: a class of NumPyro distributions, such as `dist.Laplace`.
@@ -176,6 +188,11 @@ def inverse_cdf(
             f"{name} has parameters {sorted(others)} besides `loc` and `scale`: give them all. "
             f"NumPyro says: {error}"
         ) from error
+    if not _has_quantile(fn) and not fn.has_rsample:
+        raise ValueError(
+            f"NumPyro's inverse cdf of {name} needs the package tensorflow_probability, which is "
+            "not installed. Install it, or choose another family."
+        )
     if not _is_real(fn.support):
         raise ValueError(
             f"The support of {name} is {fn.support}, but coordinates of q are on the real line."
