@@ -40,7 +40,7 @@ class EmpiricalBayes(Variational):
     ψ are the `numpyro.param` sites of the program, of priors (`priors.learned_normal`) or of the
     likelihood; parameters of a guide are not among them. The record has them as `learned`.
 
-    The arguments are those of `Variational`; `sigma_init` and `learning_rate` are for ψ and q alike.
+    The arguments are those of `Variational`; the optimiser is that of ψ and q alike.
 
     Raises:
         ValueError: the program has no such site.

@@ -3,7 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import jax
@@ -227,19 +227,17 @@ class Variational:
 
     def _family(self, problem: Problem, begun: "Begun") -> MeanField | Guided:
         sigma = _SIGMA if self.sigma_init is None else float(self.sigma_init)
-        shared = (begun.target, len(problem.x), begun.batch_size)
+        target, rows, batch_size = begun.target, len(problem.x), begun.batch_size
         alpha = None if self.renyi_alpha == 1 else self.renyi_alpha
         if self.guide == "normal":
-            return MeanField(*shared, self.estimator, self.particles, alpha, sigma)
+            return MeanField(
+                target, rows, batch_size, self.estimator, self.particles, alpha, sigma
+            )
         guide = make_guide(
             self.guide, begun.target, begun.z, problem.x, problem.y, sigma, self.rank
         )
-        shared = (begun.target, guide, len(problem.x), begun.batch_size)
-        bare = Guided(*shared, self.particles, alpha)
-        known = bare.first_values(problem.x, problem.y)
-        return Guided(
-            *shared, self.particles, alpha, tuple((name, c) for name, (_, c) in known.items())
-        )
+        bare = Guided(target, guide, rows, batch_size, self.particles, alpha)
+        return replace(bare, parameters=bare.constraints(problem.x, problem.y))
 
     def _layers(self, family: Any, first: Any, problem: Problem) -> list[str]:
         names = family.layers_by_row(first, problem.x, problem.y)
@@ -258,7 +256,7 @@ class Variational:
         x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
         if isinstance(family, Guided) and family.is_laplace:
             values = family.guide._unpack_latent(parameters.q[f"{family.guide.prefix}_loc"])
-            vectors, weights, found = laplace_draws(
+            vectors, ratios, found = laplace_draws(
                 family.target,
                 family.target.flatten(values),
                 parameters.psi,
@@ -269,7 +267,7 @@ class Variational:
             )
             z = jax.vmap(family.target.unflatten)(jnp.asarray(vectors, jnp.result_type(float)))
             positions = {name: np.asarray(value) for name, value in z.items()}
-            return positions, weights if self.weigh else None, found
+            return positions, ratios if self.weigh else None, found
         keys = jax.random.split(key, self.draws)
         positions, weights = weighed_draws(family, self.weigh, parameters, keys, x, y)
         return positions, weights, []
@@ -280,7 +278,7 @@ def _check_alpha(alpha: Any, particles: int) -> None:
         return
     if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
         raise TypeError(f"`renyi_alpha` must be a number or None, not {alpha!r}.")
-    if not (math.isfinite(alpha) and alpha >= 0):
+    if not (math.isfinite(alpha) and float(alpha) >= 0):
         raise ValueError(
             f"`renyi_alpha` must be finite and not negative, not {alpha}: below 0 it is no bound."
         )

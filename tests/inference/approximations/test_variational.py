@@ -142,7 +142,9 @@ def test_minibatches_are_unbiased_because_the_kl_counts_once(guide, regression):
         """The KL of a minibatch that believes itself to be the data."""
         mean, sd = moments.q[0], jax.nn.softplus(moments.q[1])
         z = begun.target.unflatten(mean + sd * noise.normal[0])
-        log_p = begun.target.log_density(z, {}, noise.key, x[index], y[index], None)
+        log_p = begun.target.log_density(
+            z, {}, noise.key, jnp.asarray(x)[index], jnp.asarray(y)[index], None
+        )
         return -(log_p + jnp.sum(jnp.log(sd))) / len(index)
 
     slope = jax.jit(lambda index: flat(jax.grad(wrong)(first, index)))

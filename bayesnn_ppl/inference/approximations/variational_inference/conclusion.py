@@ -51,7 +51,7 @@ def conclude(
         if finite.size:
             error = float(np.std(finite, ddof=1) / np.sqrt(finite.size)) if finite.size > 1 else 0.0
             described["elbo"] = {"mean": float(np.mean(finite)), "standard_error": error}
-        described["pareto_k"] = None if k is None else round(k, 3)
+        described["pareto_k"] = None if k is None or not np.isfinite(k) else round(k, 3)
     return Fitted(
         positions={name: value[None] for name, value in positions.items()},
         record=described,

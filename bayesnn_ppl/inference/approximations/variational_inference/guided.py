@@ -4,6 +4,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,6 @@ from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
-from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
@@ -66,11 +66,10 @@ def make_guide(
         str(jnp.result_type(float)),
     )
     if key not in _guides:
-        with handlers.seed(rng_seed=jax.random.key(0)):
-            values = constrain_fn(target.model, (x, y), {}, dict(z))
-        latents = dict(target.sites)
-        made = build_guide(guide, target.model, latents, values, sigma_init, rank)
-        _run_once(made, x, y)
+        made = build_guide(guide, target.model, dict(target.sites), sigma_init, rank)
+        # On shapes alone: compiling the pieces of its first run one by one takes seconds, and the
+        # values it would keep are replaced below.
+        jax.eval_shape(partial(_run_once, made), x, y)
         _guides[key] = made
         if len(_guides) > _KEPT_GUIDES:
             _guides.popitem(last=False)
@@ -80,7 +79,7 @@ def make_guide(
 
 
 def _run_once(guide: autoguide.AutoGuide, x: Any, y: Any) -> None:
-    """Outside of any compiled function, so that what the guide keeps are values."""
+    """Let the guide look at the program."""
     with handlers.block(), handlers.seed(rng_seed=jax.random.key(0)):
         guide(x, y)
 
@@ -112,25 +111,35 @@ class Guided:
         """For how many steps keys are made at a time."""
         return _CHUNK
 
-    def first_values(self, x: Any, y: Any) -> dict[str, tuple[Any, Any]]:
-        """Parameter of the guide -> (first value, constraint)."""
-        with handlers.seed(rng_seed=jax.random.key(1)):
-            trace = handlers.trace(self.guide).get_trace(x, y)
-        return {
-            name: (site["value"], site["kwargs"].get("constraint", constraints.real))
-            for name, site in trace.items()
-            if site["type"] == "param"
-        }
+    def constraints(self, x: Any, y: Any) -> tuple[tuple[str, Any], ...]:
+        """The guide's parameters and their constraints; by shapes alone."""
+        found: dict[str, Any] = {}
+
+        def run(x: Any, y: Any) -> None:
+            for name, site in self._parameters(x, y).items():
+                found[name] = site["kwargs"].get("constraint", constraints.real)
+
+        jax.eval_shape(run, x, y)
+        return tuple(found.items())
 
     def begin(self, z: Mapping[str, Any], psi: Mapping[str, Any], x: Any, y: Any) -> GuideValues:
         """Where the guide begins; z has been given to it by `make_guide`."""
-        values = {
+        known = dict(self.parameters)
+
+        def first(x: Any, y: Any) -> dict[str, Any]:
+            sites = self._parameters(x, y)
             # The flows of NumPyro keep their networks' weights as trees.
-            name: jax.tree.map(lambda leaf, t=biject_to(constraint): t.inv(jnp.asarray(leaf)), v)
-            for name, (v, constraint) in self.first_values(x, y).items()
-        }
-        values = jax.tree.map(lambda leaf: leaf.astype(jnp.result_type(float)), values)
-        return GuideValues(values, dict(psi))
+            return {
+                name: jax.tree.map(biject_to(known[name]).inv, jax.tree.map(_decimal, site["value"]))
+                for name, site in sites.items()
+            }
+
+        return GuideValues(jax.jit(first)(x, y), dict(psi))
+
+    def _parameters(self, x: Any, y: Any) -> dict[str, Any]:
+        with handlers.seed(rng_seed=jax.random.key(1)):
+            trace = handlers.trace(self.guide).get_trace(x, y)
+        return {name: site for name, site in trace.items() if site["type"] == "param"}
 
     def noise(self, key: Any) -> Any:
         """Keys of `chunk` steps."""
@@ -198,6 +207,10 @@ class Guided:
     def is_laplace(self) -> bool:
         """Whether the guide is a point until its curvature is taken."""
         return isinstance(self.guide, autoguide.AutoLaplaceApproximation)
+
+
+def _decimal(leaf: Any) -> Any:
+    return jnp.asarray(leaf, jnp.result_type(float))
 
 
 def _total(trace: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from numpyro import handlers
-from numpyro.infer import autoguide, init_to_value
+from numpyro.infer import autoguide
 
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.inference.approximations.variational_inference.flow_guides import (
@@ -133,7 +133,6 @@ def build_guide(
     guide: Any,
     model: Any,
     latents: Mapping[str, Any],
-    values: Mapping[str, Any],
     sigma_init: float | None,
     rank: int | None,
 ) -> autoguide.AutoGuide:
@@ -143,23 +142,21 @@ def build_guide(
         guide: what `check_guide` takes, "normal" apart.
         model: the program.
         latents: its latent sites.
-        values: constrained values that the guide's own first run may start at.
         sigma_init: first standard deviation, where the guide has one.
         rank: of a low-rank guide.
     """
     if isinstance(guide, autoguide.AutoGuide):
         return guide
-    start = init_to_value(values=dict(values))
     if not isinstance(guide, Mapping):
-        return _build_one(guide, model, start, sigma_init, rank)
-    parts = autoguide.AutoGuideList(model, init_loc_fn=start)
+        return _build_one(guide, model, sigma_init, rank)
+    parts = autoguide.AutoGuideList(model)
     for number, (pattern, sites) in enumerate(group_sites(guide, latents).items()):
         hidden = handlers.block(
             handlers.seed(model, jax.random.key(0)), hide_fn=partial(_outside, frozenset(sites))
         )
         part = guide[pattern]
         part = _IN_GROUPS[part] if isinstance(part, str) else part
-        parts.append(_build_one(part, hidden, start, sigma_init, rank, prefix=f"auto{number}"))
+        parts.append(_build_one(part, hidden, sigma_init, rank, prefix=f"auto{number}"))
     return parts
 
 
@@ -170,9 +167,8 @@ def _outside(sites: frozenset[str], site: Mapping[str, Any]) -> bool:
 
 
 def _build_one(
-    guide: Any, model: Any, start: Any, sigma_init: float | None, rank: int | None, **options: Any
+    guide: Any, model: Any, sigma_init: float | None, rank: int | None, **options: Any
 ) -> autoguide.AutoGuide:
-    options |= {"init_loc_fn": start}
     if isinstance(guide, InverseCDF):
         return guide.build(model, init_scale=sigma_init, **options)
     kind = GUIDES.get(guide, guide) if isinstance(guide, str) else guide

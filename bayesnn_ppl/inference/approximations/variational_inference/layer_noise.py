@@ -52,7 +52,12 @@ def row_noise(
 
     def intercept(call: Any, args: Any, options: Any, context: Any) -> Any:
         module = context.module
-        if inside or context.method_name != "__call__" or type(module) not in linear or len(args) != 1:
+        if (
+            inside
+            or context.method_name != "__call__"
+            or type(module) not in linear
+            or len(args) != 1
+        ):
             return call(*args, **options)
         if module.is_initializing():
             return call(*args, **options)

@@ -225,7 +225,8 @@ def climb(
     """
     began = time.perf_counter()
     program = StaticProgram(method)
-    batches, order = None, ()
+    batches: Minibatches | None = None
+    order: Any = ()
     order_key, key = jax.random.split(key)
     if batch_size is not None:
         batches = Minibatches(x.shape[0], batch_size, 1, "epoch")

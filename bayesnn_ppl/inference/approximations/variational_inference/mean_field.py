@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.inference.kernels.noise import standard_normal, steps_at_once
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational_inference.layer_noise import row_noise
 from bayesnn_ppl.inference.approximations.variational_inference.target import Target, over_blocks
+from bayesnn_ppl.inference.kernels.noise import standard_normal, steps_at_once
 
 __all__ = ["MeanField", "Moments", "normal_log_density"]
 

@@ -125,7 +125,7 @@ class InverseCDF:
         return self.family(loc=loc, scale=scale, **settings)
 
 
-def inverse_cdf(family: type, *, learned: tuple[str, ...] = (), **settings: float) -> InverseCDF:
+def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float) -> InverseCDF:
     r"""A mean field of any family of the real line with a location, a scale and an inverse cdf.
 
         z_j = F⁻¹(u_j; m_j, s_j, ...),   u_j ~ U(0, 1)
@@ -163,8 +163,9 @@ def inverse_cdf(family: type, *, learned: tuple[str, ...] = (), **settings: floa
             "`inverse_cdf` takes a class of NumPyro distributions, such as `dist.Laplace`, not "
             f"{family!r}."
         )
-    name, known = family.__name__, family.arg_constraints
-    if not {"loc", "scale"} <= set(known) or family.icdf is dist.Distribution.icdf:
+    law: Any = family
+    name, known = law.__name__, law.arg_constraints
+    if not {"loc", "scale"} <= set(known) or law.icdf is dist.Distribution.icdf:
         raise ValueError(
             f"{name} cannot be a mean field: it needs parameters `loc` and `scale` and an inverse "
             "cdf, as Laplace, Logistic, StudentT, Cauchy, Gumbel and SoftLaplace have."
@@ -182,7 +183,7 @@ def inverse_cdf(family: type, *, learned: tuple[str, ...] = (), **settings: floa
         if not bool(known[setting](float(value))):
             raise ValueError(f"`{setting}` = {value} of {name} must be {known[setting]}.")
     try:
-        fn: Any = family(loc=0.0, scale=1.0, **settings)
+        fn: Any = law(loc=0.0, scale=1.0, **settings)
     except TypeError as error:
         raise ValueError(
             f"{name} has parameters {sorted(others)} besides `loc` and `scale`: give them all. "
