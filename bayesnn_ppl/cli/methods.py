@@ -29,13 +29,16 @@ _METHODS: dict[str, dict[str, Any]] = {
 APPROXIMATIONS = {
     "constant-sgd": "ConstantSGD",
     "dropout": "Dropout",
+    "empirical-bayes": "EmpiricalBayes",
     "ensemble": "Ensemble",
     "laplace": "Laplace",
     "last-layer": "LastLayer",
     "map": "MAP",
+    "natural-gradient": "NaturalGradient",
     "repulsive": "Repulsive",
     "sngp": "SNGP",
     "swag": "SWAG",
+    "variational": "Variational",
 }
 
 

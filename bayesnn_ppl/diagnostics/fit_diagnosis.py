@@ -21,6 +21,7 @@ _SHOWN = {
     "elbo": "ELBO",
     "pareto_k": "Pareto k of the importance ratios",
     "log_evidence": "log evidence",
+    "learned": "learned",
     "dropout_rates": "dropout rates",
     "learning_rates": "rates of SGD",
     "stability": "rate times curvature",

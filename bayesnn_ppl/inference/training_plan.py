@@ -13,11 +13,19 @@ from numpyro import handlers
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
-from bayesnn_ppl.inference.training_program import Recipe, initialised_sites
+from bayesnn_ppl.inference.training_program import Recipe
+from bayesnn_ppl.inference.training_starts import initialised_sites
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.precision import arithmetic
 
-__all__ = ["NEVER", "TrainingPlan", "make_training_plan"]
+__all__ = [
+    "NEVER",
+    "TrainingPlan",
+    "check_choices",
+    "check_minibatches",
+    "make_training_plan",
+    "resolve_training_start",
+]
 
 NEVER = 2**31 - 1  # a patience that no training exhausts
 _OBJECTIVES = ("posterior", "likelihood")
@@ -79,7 +87,7 @@ def make_training_plan(
     retries = whole_number(retries, "`retries`", at_least=0)
     if batch_size is not None:
         batch_size = whole_number(batch_size, "`batch_size`", at_least=1)
-    _check_choices(optimiser, objective, schedule, start)
+    check_choices(optimiser, objective, schedule, start)
     inputs, targets = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
     held = _held_out_rows(inputs.shape[0], validation_fraction, seed)
     if patience is not None:
@@ -97,9 +105,9 @@ def make_training_plan(
         if summary.discrete:
             targets = targets.astype(np.int32)
         data = tuple(array[part] for part in (~held, held) for array in (inputs, targets))
-        _check_program(model, summary, data[0], data[1], batch_size, bool(held.any()))
+        check_minibatches(model, summary, data[0], data[1], batch_size, bool(held.any()))
         if start != "prior":
-            start = _resolve_start(start, model, summary, data[0], data[1], members)
+            start = resolve_training_start(start, model, summary, data[0], data[1], members)
         mesh = default_mesh(members) if mesh is None else mesh
         # The data are not spread, so that any number of rows will do.
         check_mesh(mesh, chains=members, rows=mesh.devices.size)
@@ -125,7 +133,8 @@ def make_training_plan(
     )
 
 
-def _check_choices(optimiser: Any, objective: Any, schedule: Any, start: Any) -> None:
+def check_choices(optimiser: Any, objective: Any, schedule: Any, start: Any) -> None:
+    """Raise TypeError or ValueError unless each is what `train` takes."""
     if not isinstance(optimiser, optax.GradientTransformation):
         hint = " Call it: `optax.adam(1e-3)`, not `optax.adam`." if callable(optimiser) else ""
         raise TypeError(
@@ -165,9 +174,10 @@ def _held_out_rows(rows: int, fraction: Any, seed: int) -> np.ndarray:
     return held
 
 
-def _check_program(
+def check_minibatches(
     model: Any, summary: ModelSummary, x: Any, y: Any, batch_size: int | None, held_out: bool
 ) -> None:
+    """Raise ValueError unless the program can be trained on so many rows at a time."""
     if summary.local and (batch_size is not None or held_out):
         raise ValueError(
             f"The latent sites {list(summary.local)} have one value for each training row, which "
@@ -205,7 +215,7 @@ def _check_program(
         )
 
 
-def _resolve_start(
+def resolve_training_start(
     start: str, model: Any, summary: ModelSummary, x: Any, y: Any, members: int
 ) -> str:
     """Whether members start by the initialisers of the program's networks or at the prior."""

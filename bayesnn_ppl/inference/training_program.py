@@ -18,12 +18,10 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from numpyro import handlers
-from numpyro.distributions.transforms import biject_to
-from numpyro.infer import init_to_median, init_to_sample
 from numpyro.infer.util import _unconstrain_reparam
-from numpyro.primitives import Messenger
 
-from bayesnn_ppl.identity import StaticProgram, identity_key
+from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.inference.training_starts import start_position
 
 __all__ = [
     "MemberProgram",
@@ -31,8 +29,6 @@ __all__ = [
     "Recipe",
     "TrainingProgram",
     "compile_training",
-    "initialised_sites",
-    "member_starts",
 ]
 
 _KEPT_PROGRAMS = 4
@@ -192,7 +188,7 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     """A member at its start; one that is not active has stopped before its first epoch."""
     key, active = member
     start_key, key = jax.random.split(key)
-    z = _start(recipe, start_key, x, y)
+    z = start_position(recipe.model, recipe.latents, recipe.start, start_key, x, y)
     own: Any = ()
     if isinstance(recipe.model, MemberProgram):
         own = recipe.model.draw_own(jax.random.fold_in(start_key, _OWN), x, y)
@@ -208,73 +204,6 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
         failed=jnp.bool_(False),
         own=own,
     )
-
-
-def member_starts(recipe: Recipe, keys: Any, x: Any, y: Any) -> dict[str, Any]:
-    """Where members would start: site -> unconstrained values (members, ...)."""
-    return _member_starts(StaticProgram(recipe), keys, x, y)
-
-
-@partial(jax.jit, static_argnums=0)
-def _member_starts(recipe: StaticProgram, keys: Any, x: Any, y: Any) -> dict[str, Any]:
-    return jax.vmap(lambda key: _start(recipe.model, key, x, y))(keys)
-
-
-class _Initialisers(Messenger):
-    """Keeps what Flax's initialisers drew, before NumPyro puts random variables in its place."""
-
-    def __init__(self, fn: Any) -> None:
-        self.values: dict[str, Any] = {}
-        super().__init__(fn)
-
-    def postprocess_message(self, msg: dict[str, Any]) -> None:
-        if msg["type"] == "param" and msg["name"].endswith("$params") and msg["value"] is not None:
-            network = msg["name"].removesuffix("$params")
-            for path, leaf in jax.tree_util.tree_flatten_with_path(msg["value"])[0]:
-                dotted = ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)
-                self.values[f"{network}/{dotted}"] = leaf
-
-
-def _start(recipe: Recipe, key: Any, x: Any, y: Any) -> dict[str, Any]:
-    """Unconstrained values of a draw from the prior, or by the initialisers of Flax."""
-    initialisers = _Initialisers(recipe.model)
-
-    def first(site: Any) -> Any:
-        if site["type"] != "sample" or site["is_observed"]:
-            return None
-        if recipe.start == "prior":
-            return init_to_sample(site)
-        value = initialisers.values.get(site["name"])
-        # A noise scale drawn near 0 would take a small learning rate most of its epochs to leave.
-        return init_to_median(site) if value is None else value
-
-    # Inside the substitution, so that a site without a value is given a key of its own.
-    seeded = handlers.seed(initialisers, key)
-    trace = handlers.trace(handlers.substitute(seeded, substitute_fn=first)).get_trace(x, y)
-
-    def unconstrained(site: Any) -> Any:
-        # Flax draws in single precision, whatever is asked of JAX.
-        value = jnp.asarray(site["value"], jnp.result_type(float))
-        return biject_to(site["fn"].support).inv(value)
-
-    return {name: unconstrained(trace[name]) for name in recipe.latents}
-
-
-def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:
-    """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
-
-    The program is run on shapes alone, where only values made inside it are traced: a Linen
-    module draws them there, and an NNX module has drawn them when it was built.
-    """
-    found: dict[str, bool] = {}
-
-    def run(x: Any, y: Any) -> None:
-        initialisers = _Initialisers(model)
-        handlers.seed(initialisers, jax.random.key(0))(x, y)
-        found.update({n: isinstance(v, jax.core.Tracer) for n, v in initialisers.values.items()})
-
-    jax.eval_shape(run, x, y)
-    return found
 
 
 def _trace(

@@ -16,6 +16,7 @@ from bayesnn_ppl.priors.heavy_tailed import cauchy, laplace, logistic, student_t
 from bayesnn_ppl.priors.hierarchy import hierarchical, residual_blocks
 from bayesnn_ppl.priors.iid import normal
 from bayesnn_ppl.priors.joint import joint_normal
+from bayesnn_ppl.priors.learned import learned_normal
 from bayesnn_ppl.priors.mixtures import normal_mixture, spike_and_slab
 from bayesnn_ppl.priors.multivariate import kronecker_normal, multivariate_normal
 from bayesnn_ppl.priors.noninformative import jeffreys
@@ -48,6 +49,7 @@ __all__ = [
     "joint_normal",
     "kronecker_normal",
     "laplace",
+    "learned_normal",
     "logistic",
     "lstm_gates",
     "multivariate_normal",

@@ -20,7 +20,7 @@ from bayesnn_ppl.inference.approximations.stein import stein_direction
 from bayesnn_ppl.inference.approximations.trained import still_falling, thinned
 from bayesnn_ppl.inference.training import cosine
 from bayesnn_ppl.inference.training_plan import make_training_plan
-from bayesnn_ppl.inference.training_program import member_starts
+from bayesnn_ppl.inference.training_starts import member_starts
 from bayesnn_ppl.temperature import Model
 
 __all__ = ["Repulsive"]
@@ -142,7 +142,10 @@ class Repulsive:
             float64=problem.float64,
             mesh=None,
         )
-        starts = member_starts(plan.recipe, plan.keys(0), *plan.data[:2])
+        recipe = plan.recipe
+        starts = member_starts(
+            recipe.model, recipe.latents, recipe.start, plan.keys(0), *plan.data[:2]
+        )
         advance = partial(
             _advance,
             StaticProgram(problem.model),

@@ -1,0 +1,97 @@
+"""Where training starts: the initialisers of a program's networks, or a draw from its prior."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from numpyro import handlers
+from numpyro.distributions.transforms import biject_to
+from numpyro.infer import init_to_median, init_to_sample
+from numpyro.primitives import Messenger
+
+from bayesnn_ppl.identity import StaticProgram
+
+__all__ = ["initialised_sites", "member_starts", "start_position"]
+
+
+class _Initialisers(Messenger):
+    """Keeps what Flax's initialisers drew, before NumPyro puts random variables in its place."""
+
+    def __init__(self, fn: Any) -> None:
+        self.values: dict[str, Any] = {}
+        super().__init__(fn)
+
+    def postprocess_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "param" and msg["name"].endswith("$params") and msg["value"] is not None:
+            network = msg["name"].removesuffix("$params")
+            for path, leaf in jax.tree_util.tree_flatten_with_path(msg["value"])[0]:
+                dotted = ".".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path)
+                self.values[f"{network}/{dotted}"] = leaf
+
+
+def start_position(
+    model: Callable[..., Any], latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
+) -> dict[str, Any]:
+    """Unconstrained values of a draw from the prior, or by the initialisers of Flax.
+
+    Args:
+        model: the program.
+        latents: its latent sites.
+        start: "prior" or "network".
+        key: of the draw.
+        x, y: the data.
+    """
+    initialisers = _Initialisers(model)
+
+    def first(site: Any) -> Any:
+        if site["type"] != "sample" or site["is_observed"]:
+            return None
+        if start == "prior":
+            return init_to_sample(site)
+        value = initialisers.values.get(site["name"])
+        # A noise scale drawn near 0 would take a small learning rate most of its epochs to leave.
+        return init_to_median(site) if value is None else value
+
+    # Inside the substitution, so that a site without a value is given a key of its own.
+    seeded = handlers.seed(initialisers, key)
+    trace = handlers.trace(handlers.substitute(seeded, substitute_fn=first)).get_trace(x, y)
+
+    def unconstrained(site: Any) -> Any:
+        # Flax draws in single precision, whatever is asked of JAX.
+        value = jnp.asarray(site["value"], jnp.result_type(float))
+        return biject_to(site["fn"].support).inv(value)
+
+    return {name: unconstrained(trace[name]) for name in latents}
+
+
+def member_starts(
+    model: Callable[..., Any], latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
+) -> dict[str, Any]:
+    """Where members would start: site -> unconstrained values (members, ...)."""
+    return _member_starts(StaticProgram(model), latents, start, keys, x, y)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _member_starts(
+    program: StaticProgram, latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
+) -> dict[str, Any]:
+    return jax.vmap(lambda key: start_position(program.model, latents, start, key, x, y))(keys)
+
+
+def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:
+    """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
+
+    The program is run on shapes alone, where only values made inside it are traced: a Linen
+    module draws them there, and an NNX module has drawn them when it was built.
+    """
+    found: dict[str, bool] = {}
+
+    def run(x: Any, y: Any) -> None:
+        initialisers = _Initialisers(model)
+        handlers.seed(initialisers, jax.random.key(0))(x, y)
+        found.update({n: isinstance(v, jax.core.Tracer) for n, v in initialisers.values.items()})
+
+    jax.eval_shape(run, x, y)
+    return found
