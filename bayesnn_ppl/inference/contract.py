@@ -60,8 +60,8 @@ def inspect_model(
     Raises:
         ValueError: rows of x and y differ in number, rows of x that the likelihood refuses, no
             plate `"data"` of size N, no observed site `"y"`, a `y` that does not have the shape or
-            lies outside the support of its distribution, a network parameter without a prior, a discrete latent site that the
-            kernel cannot move, or no latent site at all.
+            lies outside the support of its distribution, a network parameter without a prior, a
+            discrete latent site that the kernel cannot move, or no latent site at all.
     """
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")

@@ -30,6 +30,7 @@ class Likelihood(ABC):
 
     def check_inputs(self, x: np.ndarray) -> None:
         """Raise ValueError unless all rows of `x` can be inputs of this likelihood."""
+        self.split_inputs(x[:1])
 
     @abstractmethod
     def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:

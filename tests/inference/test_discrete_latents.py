@@ -110,7 +110,9 @@ def test_predictions_are_the_exact_mean(sampled):
 def test_bits_start_at_draws_from_the_prior_or_where_they_are_told(sampled):
     kernel, _ = sampled
     run = dict(warmup=200, draws=1, progress=False, chains=4)
-    starts = [bnn.sample(kernel, X, Y, **run, seed=s).tree["starts"].to_dataset() for s in range(60)]
+    starts = [
+        bnn.sample(kernel, X, Y, **run, seed=s).tree["starts"].to_dataset() for s in range(60)
+    ]
     bits = np.concatenate([np.ravel(start[name].values) for start in starts for name in BITS])
     assert abs(bits.mean() - PROBABILITY) < 4.5 * np.sqrt(0.21 / bits.size) and bits.size == 1440
     given = {"net/Dense_0.kernel_bit": np.arange(16).reshape(4, 2, 2) % 3 % 2}
@@ -161,8 +163,9 @@ def test_sites_that_the_samplers_would_get_wrong_are_refused(law, words, compila
     assert compilations() == before
 
 
-@pytest.mark.parametrize("kernel", [NUTS, bnn.kernels.MALA, lambda m: bnn.kernels.SGLD(
-    m, step_size=1e-4, batch_size=4)])
+@pytest.mark.parametrize(
+    "kernel", [NUTS, bnn.kernels.MALA, lambda m: bnn.kernels.SGLD(m, step_size=1e-4, batch_size=4)]
+)
 def test_kernels_that_follow_gradients_are_refused(kernel):
     with pytest.raises(ValueError, match=r"\['z'\] are discrete.*DiscreteHMCGibbs\(NUTS\(model\)"):
         bnn.sample(kernel(CATEGORICAL), X, Y, warmup=1, draws=1, **SHORT)
