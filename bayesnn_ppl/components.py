@@ -24,6 +24,7 @@ from bayesnn_ppl.likelihoods.observed import (
     likelihood_name,
 )
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.precision import arithmetic
 
 __all__ = [
@@ -259,6 +260,7 @@ class Components:
         memory: int,
         float64: bool,
     ) -> None:
+        check_inputs(model, x)
         self._program = StaticProgram(model)
         self._draws, self.x, self.float64 = dict(draws), x, float64
         self.count = next(iter(self._draws.values())).shape[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 import numpyro
 from jax.typing import ArrayLike
 
@@ -17,9 +18,9 @@ from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.network import random_network
 from bayesnn_ppl.priors.base import Prior
 from bayesnn_ppl.priors.patterns import by_name
-from bayesnn_ppl.temperature import positive_temperature, tempered
+from bayesnn_ppl.temperature import ColdModel, positive_temperature, tempered
 
-__all__ = ["BayesianNetwork", "bayesian_network", "minibatch"]
+__all__ = ["BayesianNetwork", "bayesian_network", "check_inputs", "minibatch"]
 
 
 def minibatch(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Any, Any]:
@@ -51,13 +52,19 @@ class BayesianNetwork:
     temperature: float = 1.0
     name: str = "net"
 
+    def check_inputs(self, x: np.ndarray) -> None:
+        """Raise ValueError unless all rows of `x` can be inputs of the likelihood."""
+        self.likelihood.check_inputs(x)
+
     def __call__(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
         """Run the program on x (N, ...) and, to observe, y (N, ...)."""
-        net = random_network(self.name, self.network, self.prior, x[:1])
+        seen, _ = self.likelihood.split_inputs(x[:1])
+        net = random_network(self.name, self.network, self.prior, seen)
         parameters = self.likelihood.sample_parameters()
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
             x, y = minibatch(x, y)
-            observed = self.likelihood.distribution(net(x), **parameters)
+            seen, known = self.likelihood.split_inputs(x)
+            observed = self.likelihood.distribution(net(seen), **parameters, **known)
             with tempered(self.temperature):
                 numpyro.sample("y", observed, obs=y)
 
@@ -112,3 +119,12 @@ def bayesian_network(
     if isinstance(prior, Mapping):
         prior = by_name(prior)
     return BayesianNetwork(network, prior, likelihood, temperature, name)
+
+
+def check_inputs(model: Any, x: np.ndarray) -> None:
+    """Raise ValueError where the program itself says that rows of `x` cannot be its inputs."""
+    while isinstance(model, ColdModel):
+        model = model.model
+    check = getattr(model, "check_inputs", None)
+    if check is not None:
+        check(x)

@@ -328,6 +328,7 @@ class Posterior:
                 'Sample with a probe, `Keep(weights="moments", probe=(x, y))`.'
             )
         kernel = self.provenance.get("kernel_settings", {})
+        kernel = kernel.get("inner_kernel", {}) | kernel
         known = {
             # NumPyro's HMC has the attribute too, but no trees.
             "max_tree_depth": kernel.get("max_tree_depth") if self._has_trees() else None,

@@ -13,6 +13,7 @@ from numpyro.contrib.module import ParamShape
 from bayesnn_ppl.diagnostics.layer_activity import Layers, networks_called
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.likelihoods.observed import BERNOULLI, CATEGORICAL, base_distribution
+from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.priors.scale_mixture import CANCELLING
 
 __all__ = [
@@ -93,6 +94,7 @@ def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tupl
     Returns:
         What it computes, what y is, and why no layers can be read, if that is so.
     """
+    check_inputs(program.model, x)
     kinds: list[Kind] = []
 
     def run(key: Any, x: Any) -> Any:

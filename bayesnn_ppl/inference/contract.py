@@ -11,6 +11,8 @@ from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
+from bayesnn_ppl.inference.discrete_latents import check_discrete
+from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
 
@@ -29,6 +31,8 @@ class ModelSummary:
             what it trains by and what it predicts by.
         discrete: whether its support is.
         local: the latent sites inside the plate `"data"`, one value per training row.
+        discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
+            values each has: 0, 1, ... up to that number less one.
     """
 
     latents: Mapping[str, tuple[int, ...]]
@@ -38,10 +42,11 @@ class ModelSummary:
     observed: str
     discrete: bool
     local: tuple[str, ...]
+    discrete_latents: Mapping[str, int]
 
 
 def inspect_model(
-    model: Model, x: np.ndarray, y: np.ndarray, *, all_rows: bool = True
+    model: Model, x: np.ndarray, y: np.ndarray, *, kernel: Any = None, all_rows: bool = True
 ) -> ModelSummary:
     """Run the program once on shapes, and hold it against the model contract.
 
@@ -49,16 +54,18 @@ def inspect_model(
         model: the NumPyro program.
         x: inputs (N, ...), finite.
         y: targets (N, ...), finite.
+        kernel: what is to move the latent sites; None for what follows gradients.
         all_rows: whether these are all the data, so that every label must occur.
 
     Raises:
-        ValueError: rows of x and y differ in number, no plate `"data"` of size N, no observed
-            site `"y"`, a `y` that does not have the shape or lies outside the support of its
-            distribution, a network parameter without a prior, a discrete latent site, or no latent
-            site at all.
+        ValueError: rows of x and y differ in number, rows of x that the likelihood refuses, no
+            plate `"data"` of size N, no observed site `"y"`, a `y` that does not have the shape or
+            lies outside the support of its distribution, a network parameter without a prior, a
+            discrete latent site that the kernel cannot move, or no latent site at all.
     """
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
+    check_inputs(model, x)
     trace = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y, all_rows)
@@ -71,7 +78,7 @@ def inspect_model(
     }
     if not latents:
         raise ValueError("The model has no latent site: there is nothing to sample.")
-    _check_gradients(latents)
+    discrete_latents = check_discrete(latents, kernel)
     observed = trace["y"]
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
@@ -89,6 +96,7 @@ def inspect_model(
             if "data" in [frame.name for frame in site["cond_indep_stack"]]
         ),
         observed=likelihood_name(observed["fn"]),
+        discrete_latents=discrete_latents,
     )
 
 
@@ -117,23 +125,6 @@ def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray | None) -> dict[s
 
 def _is_stored(site: dict[str, Any]) -> bool:
     return site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
-
-
-def _check_gradients(latents: Mapping[str, Any]) -> None:
-    discrete = [
-        name
-        for name, site in latents.items()
-        # Where NumPyro sums over a site, nothing has to move it.
-        if site["fn"].support.is_discrete and site["infer"].get("enumerate") != "parallel"
-    ]
-    if discrete:
-        raise ValueError(
-            f"The latent sites {discrete[:4]} are discrete: the log density has no gradient in "
-            "them, and kernels that follow gradients cannot move them. On a small network "
-            "`numpyro.infer.MCMC(DiscreteHMCGibbs(NUTS(model)), ...)` or `MixedHMC(HMC(model))` in "
-            "its place sample them beside the others; for a larger one relax them "
-            "(`priors.bernoulli_weights(relaxed_temperature=...)`), or sum over them in the model."
-        )
 
 
 def _check_plate(trace: dict[str, Any], rows: int) -> None:

@@ -11,6 +11,7 @@ from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import check_support
 from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
+from bayesnn_ppl.model import check_inputs
 
 __all__ = ["Keep", "Probe", "check_keep", "rounded"]
 
@@ -140,6 +141,7 @@ def check_keep(
             f'The program has latent sites inside the plate "data", {list(summary.local)}: one '
             "value for each training row, and none for those of a probe. Leave the probe out."
         )
+    check_inputs(model, x)
     fn = observed_distribution(model, x)
     if given[1] is None:
         return keep, Probe(x)

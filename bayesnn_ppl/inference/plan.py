@@ -127,7 +127,9 @@ def make_plan(
     done_when = Until.parse(until)
     # Set either way: the caller's own setting is no part of what is compiled.
     with arithmetic(float64=float64):
-        summary = inspect_model(kernel.model, inputs, targets, all_rows=stream is None)
+        summary = inspect_model(
+            kernel.model, inputs, targets, kernel=kernel, all_rows=stream is None
+        )
         summary = _tempered(summary, kernel)
         if summary.discrete:
             targets = targets.astype(np.int32)
@@ -150,6 +152,7 @@ def make_plan(
         arrangement,
         float64,
         weights=keep.weights != "none",
+        discrete=tuple(summary.discrete_latents),
     )
     streamed = None
     if stream is not None:
@@ -323,7 +326,8 @@ def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
 
 
 def _warn_of_cold_latents(summary: ModelSummary) -> None:
-    others = sorted(set(summary.latents) - summary.parameters)
+    # Whole numbers are what they are in any parametrisation.
+    others = sorted(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
     if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
             f"The posterior at temperature {summary.posterior_temperature} depends on how the "

@@ -135,7 +135,11 @@ def _compile(
             f"chains: {error}"
         ) from error
     recorded = jax.eval_shape(
-        partial(everything_kept, settings.kernel.model), position, x_placed, y_placed, probe
+        partial(everything_kept, settings.kernel.model, discrete=settings.discrete),
+        position,
+        x_placed,
+        y_placed,
+        probe,
     )
     per_draw = max(1, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(recorded)))
     block = int(np.clip(_BLOCK_BYTES // per_draw, 1, 250))

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from numpyro.infer.mcmc import MCMCKernel
 
 import bayesnn_ppl
 from bayesnn_ppl.arrays import data_hash
@@ -174,11 +175,13 @@ def _describe(
 
 
 def _kernel_settings(kernel: Any) -> dict[str, Any]:
-    """The kernel's plain attributes: step size, tree depth, target acceptance, ..."""
+    """The kernel's plain attributes, step size, tree depth, ..., and those of one inside it."""
     settings: dict[str, Any] = {}
     for name, value in vars(kernel).items():
         if isinstance(value, bool | int | float | str):
             settings[name.lstrip("_")] = value
         elif isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
             settings[name.lstrip("_")] = list(value)  # as JSON gives it back
+        elif isinstance(value, MCMCKernel):
+            settings[name.lstrip("_")] = {"kernel": type(value).__name__, **_kernel_settings(value)}
     return settings | getattr(kernel, "recorded_settings", {})

@@ -112,7 +112,9 @@ class Run:
         with self._timed("start"):
             state, z, faults, started = self._program.start(keys, values, *self._data, self._probe)
             model = self._settings.kernel.model
-            problem = explain_faults(model, *self._host_data, z, faults, given)
+            problem = explain_faults(
+                model, *self._host_data, z, faults, given, self._settings.discrete
+            )
             if problem is not None:
                 raise RuntimeError(problem)
             self._state = state

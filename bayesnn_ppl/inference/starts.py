@@ -1,6 +1,6 @@
 """Where chains start: a draw from the prior, a NumPyro strategy, or given positions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpyro.infer import init_to_sample, init_to_uniform
 
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.discrete_latents import constrained
 
 __all__ = ["explain_faults", "resolve_start"]
 
@@ -38,7 +39,7 @@ def resolve_start(
             strategy such as `init_to_median()`; or a
             mapping from site names (with `/` or `.`) to constrained values, of the site's shape
             for all chains alike or with a leading axis of chains. Sites left out start at a
-            draw from the prior.
+            draw from the prior, as discrete ones do for which a strategy has no value.
         kernel: its `init_strategy` counts, unless it is NumPyro's default.
         summary: the model's latent sites.
         chains: number of chains.
@@ -90,14 +91,25 @@ def _positions(
             )
         if not np.isfinite(array).all():
             raise ValueError(f"`init` has values for `{given}` that are not finite.")
-        if array.dtype.kind in "biu":
+        count = summary.discrete_latents.get(name)
+        if count is not None:
+            if not np.isin(array, np.arange(count)).all():
+                raise ValueError(f"`init` has values for `{given}` other than 0 … {count - 1}.")
+            array = array.astype(np.int32)
+        elif array.dtype.kind in "biu":
             array = array.astype(float)  # whole numbers have no gradient
         values[name] = np.ascontiguousarray(array)
     return values
 
 
 def explain_faults(
-    model: Any, x: Any, y: Any, z: Mapping[str, Any], faults: Mapping[str, Any], given: bool
+    model: Any,
+    x: Any,
+    y: Any,
+    z: Mapping[str, Any],
+    faults: Mapping[str, Any],
+    given: bool,
+    discrete: Sequence[str] = (),
 ) -> str | None:
     """A sentence on the first chain without a finite start, or None when all have one.
 
@@ -106,6 +118,7 @@ def explain_faults(
         z: unconstrained positions, leading axis chain.
         faults: flags of `traced._position`, leading axis chain.
         given: whether the caller gave the positions.
+        discrete: the sites among them that are whole numbers.
     """
     by_site = {name: np.asarray(flags) for name, flags in faults["gradient"].items()}
     energy = np.asarray(faults["potential_energy"])
@@ -113,7 +126,8 @@ def explain_faults(
     if not bad.size:
         return None
     chain = int(bad[0])
-    culprits = _bad_sites(model, x, y, {name: value[chain] for name, value in z.items()})
+    at = {name: value[chain] for name, value in z.items()}
+    culprits = _bad_sites(model, x, y, at, discrete)
     gradients = [name.replace("/", ".") for name, flags in by_site.items() if flags[chain]]
     return (
         f"No finite starting point was found for {bad.size} of {energy.size} chains (chain "
@@ -126,12 +140,12 @@ def explain_faults(
     )
 
 
-def _bad_sites(model: Any, x: Any, y: Any, z: Mapping[str, Any]) -> list[str]:
-    from numpyro.infer.util import constrain_fn
-
+def _bad_sites(
+    model: Any, x: Any, y: Any, z: Mapping[str, Any], discrete: Sequence[str]
+) -> list[str]:
     # Run outside of any compiled function, parameters out of bounds would raise an error here.
     with numpyro.validation_enabled(False):
-        values = constrain_fn(model, (x, y), {}, dict(z))
+        values = constrained(model, (x, y), z, discrete)
         seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(0))
         trace = handlers.trace(seeded).get_trace(x, y)
     return [

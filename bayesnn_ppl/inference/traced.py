@@ -16,11 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from numpyro import handlers
 from numpyro.infer.mcmc import MCMCKernel
-from numpyro.infer.util import constrain_fn, initialize_model
+from numpyro.infer.util import initialize_model
 
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import fresh_kernel
+from bayesnn_ppl.inference.discrete_latents import constrained, drawn
 
 __all__ = [
     "Settings",
@@ -64,6 +66,7 @@ class Settings:
     arrangement: str  # "vmap" or "map": how the chains of one device run
     float64: bool
     weights: bool = True  # whether draws of the weights leave the device
+    discrete: tuple[str, ...] = ()  # latent sites that the kernel moves without a gradient
 
 
 def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -195,7 +198,7 @@ def _sites(settings: Settings, constrain: Any, probe: Any, z: Any, key: Any) -> 
 def _started(settings: Settings, x: Any, y: Any, probe: Any, z: Any) -> dict[str, Any]:
     """Where a chain starts, and what its network says there."""
     model = settings.kernel.model
-    latents = constrain_fn(model, (x, y), {}, z)
+    latents = constrained(model, (x, y), z, settings.discrete)
     groups: dict[str, Any] = {"starts": latents}
     if probe is not None:
         # Of the sample in it nobody takes notice, so any key will do.
@@ -204,11 +207,13 @@ def _started(settings: Settings, x: Any, y: Any, probe: Any, z: Any) -> dict[str
     return groups
 
 
-def everything_kept(model: Any, z: Any, x: Any, y: Any, probe: Any) -> Any:
+def everything_kept(
+    model: Any, z: Any, x: Any, y: Any, probe: Any, *, discrete: tuple[str, ...] = ()
+) -> Any:
     """All that could be kept of a draw of every chain; called for its shapes alone."""
 
     def one(z: Any) -> Any:
-        sites = constrain_fn(model, (x, y), {}, z, return_deterministic=True)
+        sites = constrained(model, (x, y), z, discrete, return_deterministic=True)
         if probe is None:
             return sites
         latents = {name: sites[name] for name in z}
@@ -221,13 +226,16 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     """A starting point in unconstrained space, and what is not finite there."""
     key, draw_key = jax.random.split(key)
     rows = getattr(settings.kernel, "batch_size", None)  # a minibatch is all such a kernel sees
-    info = initialize_model(
-        draw_key,
-        settings.kernel.model,
-        init_strategy=partial(settings.strategy, values=values),
-        model_args=(x, y) if rows is None else (x[:rows], y[:rows]),
-    )
+    args = (x, y) if rows is None else (x[:rows], y[:rows])
+    model, strategy = settings.kernel.model, partial(settings.strategy, values=values)
+    whole: dict[str, Any] = {}
+    if settings.discrete:  # NumPyro would sum over them; held, they count as the kernel counts them
+        draw_key, whole_key = jax.random.split(draw_key)
+        whole = drawn(model, settings.discrete, strategy, whole_key, args)
+        model = handlers.condition(model, data=whole)
+    info = initialize_model(draw_key, model, init_strategy=strategy, model_args=args)
     z, potential_energy, gradient = info.param_info
+    z = whole | z
     faults = {
         "potential_energy": ~jnp.isfinite(potential_energy),
         "gradient": jax.tree.map(lambda g: ~jnp.isfinite(g).all(), gradient),

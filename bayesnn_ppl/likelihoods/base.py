@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 import numpyro.distributions as dist
 
 __all__ = ["Likelihood", "as_events"]
@@ -22,6 +23,14 @@ class Likelihood(ABC):
     def sample_parameters(self) -> dict[str, Any]:
         """Sample the likelihood's own latent sites, outside the data plate."""
         return {}
+
+    def split_inputs(self, x: Any) -> tuple[Any, dict[str, Any]]:
+        """What the network sees of `x` (B, ...), and parameters that `x` holds."""
+        return x, {}
+
+    def check_inputs(self, x: np.ndarray) -> None:
+        """Raise ValueError unless all rows of `x` can be inputs of this likelihood."""
+        self.split_inputs(x[:1])
 
     @abstractmethod
     def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:

@@ -6,7 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.likelihoods.base import Likelihood, as_events
+from bayesnn_ppl.likelihoods.base import as_events
+from bayesnn_ppl.likelihoods.exposure import CountLikelihood, check_exposure_argument
 from bayesnn_ppl.likelihoods.parameters import (
     check_outputs_argument,
     fixed_or_learned,
@@ -17,11 +18,12 @@ __all__ = ["NegativeBinomial", "negative_binomial_likelihood"]
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Likelihood):
+class NegativeBinomial(CountLikelihood):
     """y ~ NegativeBinomial(exp(f(x)), concentration); made by `likelihoods.negative_binomial`."""
 
     concentration: float | dist.Distribution
     outputs: int | None = 1
+    exposure: int | None = None
     task = "regression"
 
     def sample_parameters(self) -> dict[str, Any]:
@@ -30,14 +32,18 @@ class NegativeBinomial(Likelihood):
 
     def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:
         """Negative binomial with the outputs as log means; a last axis of length 1 is dropped."""
-        log_mean, concentration = self.elements(outputs), parameters["concentration"]
+        log_mean = self.log_rates(outputs, parameters)
+        concentration = parameters["concentration"]
         # In log odds, which neither a mean of 0 nor a large one makes infinite.
         odds = log_mean - jnp.log(concentration)
         return as_events(dist.NegativeBinomialLogits(concentration, odds))
 
 
 def negative_binomial_likelihood(
-    concentration: float | dist.Distribution | None = None, *, outputs: int | None = 1
+    concentration: float | dist.Distribution | None = None,
+    *,
+    outputs: int | None = 1,
+    exposure: int | None = None,
 ) -> NegativeBinomial:
     """y ~ NegativeBinomial(μ, α), μ = exp(f(x)): a Poisson whose rate is μ · Gamma(α, α).
 
@@ -50,11 +56,15 @@ def negative_binomial_likelihood(
             By default learned with a Gamma(2, 0.1) prior (central 95 % from 2.4 to 56), as the
             site `noise_concentration`, shape ().
         outputs: as in `likelihoods.poisson`: the log means.
+        exposure: as in `likelihoods.poisson`: a column of `x`, and μ = e · exp(f(x)). α stays as
+            it is, so that rows differ from their rates by the same factor Gamma(α, α) whatever
+            their exposure.
 
     Raises:
         TypeError, ValueError: a concentration that is not positive, a prior that is not over the
-            positive reals, or `outputs` that is not a whole number of at least 1. Negative or
-            fractional targets are refused when the program meets the data.
+            positive reals, `outputs` that is not a whole number of at least 1, or `exposure` that
+            is not one. Negative or fractional targets, exposures that are not positive and a
+            column that is not there are refused when the program meets the data.
 
     References:
         Hilbe (2011), Negative binomial regression, the parametrisation NB2.
@@ -62,5 +72,7 @@ def negative_binomial_likelihood(
     if concentration is None:
         concentration = dist.Gamma(2.0, 0.1)
     return NegativeBinomial(
-        fixed_or_learned(concentration, "The concentration"), check_outputs_argument(outputs)
+        fixed_or_learned(concentration, "The concentration"),
+        check_outputs_argument(outputs),
+        check_exposure_argument(exposure),
     )

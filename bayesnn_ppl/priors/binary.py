@@ -26,7 +26,8 @@ class _BernoulliWeights:
         if self.relaxed_temperature is None:
             # NumPyro's discrete samplers know the values 0, 1, ..., and no events.
             law = dist.Bernoulli(probs=self.probability).expand(shape)
-            return numpyro.deterministic(name, 2.0 * numpyro.sample(f"{name}_bit", law) - 1.0)
+            bit = numpyro.sample(f"{name}_bit", law, infer={"network_parameter": True})
+            return numpyro.deterministic(name, 2.0 * bit - 1.0)
         relaxed = dist.TransformedDistribution(
             dist.RelaxedBernoulli(self.relaxed_temperature, probs=self.probability),
             AffineTransform(-1.0, 2.0, domain=constraints.unit_interval),
@@ -40,10 +41,10 @@ def bernoulli_weights(
     """w = +1 with the given probability and -1 otherwise, independently.
 
     The latent sites are `<parameter>_bit` ~ Bernoulli, of the parameter's shape, and the
-    parameters the deterministic sites 2 · bit - 1. No gradient moves a bit: `sample` refuses such
-    a program, and `numpyro.infer.MCMC` runs it with `DiscreteHMCGibbs(NUTS(model))` or
-    `MixedHMC(HMC(model))`, on networks of up to some hundred weights: each bit costs an
-    evaluation of the network a draw. Something must be left for the gradient to move, biases
+    parameters the deterministic sites 2 · bit - 1. No gradient moves a bit: `sample` takes
+    `DiscreteHMCGibbs(NUTS(model))` or `MixedHMC(HMC(model))` of numpyro.infer, on networks of up
+    to some hundred weights, since each bit costs an evaluation of the network a draw, and refuses
+    kernels that follow gradients alone. Something must be left for the gradient to move, biases
     or a noise scale: give kernels alone this prior, in a table by name.
 
     With `relaxed_temperature` the parameters are latent sites on (-1, 1): 2v - 1 with v relaxed
