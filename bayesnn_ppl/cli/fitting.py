@@ -12,7 +12,7 @@ from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
-from bayesnn_ppl.cli.optimisers import WORDS, with_optimiser
+from bayesnn_ppl.cli.optimisers import WORDS, with_objects
 from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.references import check_reference
 from bayesnn_ppl.cli.runs import default_folder, remember, require_new
@@ -91,19 +91,27 @@ def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any
                 + near_misses(setting, known)
             )
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
-    return getattr(bnn.approximations, APPROXIMATIONS[name])(program, **with_optimiser(values))
+    return _kind(name)(program, **with_objects(values))
 
 
 def settable(name: str) -> list[str]:
     """The settings of an approximation that `--set` can give."""
-    fields = dataclasses.fields(getattr(bnn.approximations, APPROXIMATIONS[name]))
+    fields = {f.name: f for f in dataclasses.fields(_kind(name))}
     known = [
         field.name
-        for field in fields
+        for field in fields.values()
         if field.name not in _OBJECTS and isinstance(field.default, _SCALARS)
     ]
-    trained = any(field.name == "optimiser" for field in fields)
-    return [*known, *WORDS] if trained else known
+    known += [word for word in WORDS if word in fields]
+    known += ["momentum"] if "optimiser" in fields else []
+    if "mode" in fields:
+        known += [f"mode_{setting}" for setting in settable("map") if setting != "mode"]
+    return known
+
+
+def _kind(name: str) -> Any:
+    """The class of an approximation."""
+    return getattr(bnn.approximations, APPROXIMATIONS[name])
 
 
 def _settings(name: str, given: list[str]) -> dict[str, Any]:

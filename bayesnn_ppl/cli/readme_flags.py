@@ -93,11 +93,11 @@ FLAGS: dict[str, Flag] = {
     "save_all_ensembled": Flag("as --set keep=weights, the default", switch=True),
     "ensemble_freq": Flag("as --set steps_per_draw=N, which counts steps"),
     "optimizer": Flag("as --set optimiser=sgd or adamw"),
-    "vi_sigma_init": Flag("as --set initial_scale=S", "initial_scale"),
+    "vi_sigma_init": Flag("as --set sigma_init=S", "sigma_init"),
     "vi_ensemble_size": Flag("as --set draws=N of the approximation", "draws"),
     "mean_init_checkpoint": _refused(
-        "the mean of a variational approximation starts at a network that is trained in the same "
-        "run"
+        "`--set mode=map` begins at a network that is trained in the same run, with --set "
+        "mode_epochs and so on"
     ),
     **{f"limit_{side}": _refused(_SURFACE) for side in ("bottom", "top", "left", "right")},
     "grid_size": _refused(_SURFACE),

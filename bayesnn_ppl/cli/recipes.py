@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from bayesnn_ppl.cli.runs import default_folder, open_run
 from bayesnn_ppl.experiments import Published, Recipe, load_recipe, recipe_names
 from bayesnn_ppl.storage.files import write_json
 
-__all__ = ["compared", "run_recipe"]
+__all__ = ["compared", "recorded", "run_recipe"]
 
 _RECORD = "recipe.json"
 
@@ -50,20 +51,29 @@ def run_recipe(arguments: argparse.Namespace) -> int:
     place = Path(folder)
     if not place.is_dir():
         return status
-    record = {
-        "recipe": recipe.name,
-        "scale": scale,
-        "overrides": overrides | from_flags,
-        "note": recipe.scales[scale].note,
-        "published": compared(recipe, place),
-    }
-    write_json(place / _RECORD, record)
+    record = recorded(recipe, scale, overrides | from_flags, place)
     if arguments.json:
         text = said.getvalue() if said is not None else ""
         print_json(record | {"result": json.loads(text) if text.strip() else None})
     elif not status:
         print(f"\n{_comparison(recipe, record)}")
     return status
+
+
+def recorded(
+    recipe: Recipe, scale: str, overrides: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Write `recipe.json` into the folder of a run: which recipe it is, and the figures."""
+    record = {
+        "recipe": recipe.name,
+        "scale": scale,
+        "overrides": dict(overrides),
+        "note": recipe.scales[scale].note,
+        "data": open_run(folder).data_label,
+        "published": compared(recipe, folder),
+    }
+    write_json(folder / _RECORD, record)
+    return record
 
 
 def compared(recipe: Recipe, folder: Path) -> list[dict[str, Any]]:
@@ -101,7 +111,8 @@ def _comparison(recipe: Recipe, record: dict[str, Any]) -> str:
         error = "" if one["error"] is None else f" ± {one['error']:g}"
         here = "not measured" if one["here"] is None else f"{one['here']:.4f}"
         rows.append((one["metric"], f"{one['published']:g}{error}", here, one["source"]))
-    return f"{table(('METRIC', 'PUBLISHED', 'HERE', 'SOURCE'), rows)}\n{paragraph(differs)}"
+    head = ("METRIC", "PUBLISHED", f"HERE, {record['data']}", "SOURCE")
+    return f"{table(head, rows)}\n{paragraph(differs)}"
 
 
 def _given(arguments: argparse.Namespace, flag: str) -> bool:

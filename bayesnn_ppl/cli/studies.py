@@ -11,6 +11,7 @@ from typing import Any
 
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
 from bayesnn_ppl.cli.recipe_words import arguments_of
+from bayesnn_ppl.cli.recipes import recorded
 from bayesnn_ppl.experiments import (
     Cell,
     Outcome,
@@ -95,6 +96,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     whole = record["complete"] or config.get("ended", {}).get("by") == "max_time"
     if status or not whole:
         raise KeyboardInterrupt
+    recorded(load_recipe(cell.recipe), cell.scale, cell.overrides, folder)
     diagnosis = folder / "diagnosis.json"
     return {
         **_read(folder / "metrics.json"),

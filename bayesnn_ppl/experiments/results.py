@@ -82,9 +82,7 @@ class Results:
                         arm=arm.name,
                         x=None if np.isnan(x) else float(x),
                         mean=float(values.mean()),
-                        error=float(values.std(ddof=1) / math.sqrt(values.size))
-                        if many
-                        else math.nan,
+                        error=error,
                         seeds=values.size,
                     )
                 )

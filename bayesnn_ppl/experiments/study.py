@@ -22,7 +22,7 @@ class Arm:
     Attributes:
         name: in tables and figures.
         recipe: whose runs these are.
-        sweep: the setting that moves; None for a single point.
+        sweep: the setting that moves, perhaps with others; None for a single point.
         position: where a point stands on the x axis: at the "value" of that setting, at the
             "length" of a list, or at its "first" entry.
         settings: of all its cells.
@@ -96,7 +96,7 @@ class Study:
                     f"[{scale}.values] has none of it."
                 )
             for value in [None] if arm.sweep is None else at["values"][arm.sweep]:
-                moved = {} if arm.sweep is None else {arm.sweep: value}
+                moved = _moved(arm, value)
                 for seed in at["seeds"]:
                     own = {**self.settings, **at["settings"], **arm.settings, **moved, "seed": seed}
                     found.append(
@@ -105,7 +105,7 @@ class Study:
                             recipe=arm.recipe,
                             scale=scale,
                             seed=seed,
-                            x=None if arm.sweep is None else _position(arm, value),
+                            x=None if arm.sweep is None else _position(arm, moved[arm.sweep]),
                             overrides=own,
                             key=_key(recipe.command, arm.name, recipe.at(scale, own)),
                         )
@@ -185,6 +185,19 @@ def _scale(entry: Entry, arms: tuple[Arm, ...]) -> dict[str, Any]:
         "values": {key: values.need(key, list) for key in values.values},
         "settings": entry.get("settings", dict, {}),
     }
+
+
+def _moved(arm: Arm, value: Any) -> dict[str, Any]:
+    """The settings at one place of an arm; a table moves other settings along."""
+    if arm.sweep is None:
+        return {}
+    if not isinstance(value, dict):
+        return {arm.sweep: value}
+    if arm.sweep not in value:
+        raise ValueError(
+            f"The arm `{arm.name}` moves `{arm.sweep}`, and the place {value!r} does not have it."
+        )
+    return value
 
 
 def _position(arm: Arm, value: Any) -> float:

@@ -21,12 +21,14 @@ def plot_study(
     title: str = "",
     logarithmic: bool = False,
 ) -> Figure:
-    """A curve for each arm; arms of a single point without a place stand side by side.
+    """A curve for each arm; one without a place on the x axis is a level across it.
+
+    Where no arm has a place, they stand side by side.
 
     Args:
         curves: arm -> rows (x, mean, standard error), shape (n, 3). A standard error that is NaN,
-            of a single run, is drawn without a bar. An x that is NaN has no place on an axis: all
-            are then NaN, and each arm has one row.
+            of a single run, is drawn without a bar. An arm without a place is one row whose x is
+            NaN.
         x_label, y_label, title: words of the axes.
         logarithmic: whether the x axis is.
 
@@ -34,27 +36,25 @@ def plot_study(
         A figure with one axes.
 
     Raises:
-        ValueError: a shape is not (n, 3), a mean is not finite, some x are NaN and others not, or
+        ValueError: a shape is not (n, 3), a mean is not finite, an x is NaN among several rows, or
             an x is not positive on a logarithmic axis.
     """
     tables = {arm: _table(arm, rows) for arm, rows in curves.items()}
     if not tables:
         raise ValueError("`curves` is empty, so there is nothing to draw.")
     xs = np.concatenate([table[:, 0] for table in tables.values()])
-    apart = np.isnan(xs)
-    if apart.any() and not (apart.all() and all(len(t) == 1 for t in tables.values())):
-        raise ValueError(
-            "Some rows of `curves` have an x and others have NaN: draw arms with a place on the x "
-            "axis and those without, one row each, in two figures."
-        )
-    if logarithmic and not apart.any() and xs.min() <= 0:
-        raise ValueError(f"`x` reaches down to {xs.min():g}, but the axis is logarithmic.")
+    placed = xs[~np.isnan(xs)]
+    if logarithmic and placed.size and placed.min() <= 0:
+        raise ValueError(f"`x` reaches down to {placed.min():g}, but the axis is logarithmic.")
     figure = new_figure(width=5.6, height=3.8)
     axes = figure.subplots()
-    if apart.all():
+    if not placed.size:
         _side_by_side(axes, tables)
     else:
         for index, (arm, table) in enumerate(tables.items()):
+            if np.isnan(table[0, 0]):
+                _level(axes, arm, table[0], palette(index))
+                continue
             x, mean, error = table[np.argsort(table[:, 0])].T
             axes.errorbar(
                 x,
@@ -71,6 +71,13 @@ def plot_study(
     axes.set_ylabel(f"{y_label}, mean ± standard error")
     axes.set_title(title)
     return figure
+
+
+def _level(axes: Axes, arm: str, row: NDArray[np.float64], color: str) -> None:
+    _, mean, error = row
+    axes.axhline(mean, color=color, linestyle="--", label=arm)
+    if not np.isnan(error):
+        axes.axhspan(mean - error, mean + error, color=color, alpha=0.12, linewidth=0)
 
 
 def _side_by_side(axes: Axes, tables: Mapping[str, NDArray[np.float64]]) -> None:
@@ -95,6 +102,11 @@ def _table(arm: str, rows: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(
             f"`curves[{arm!r}]` has shape {table.shape}, but rows of (x, mean, standard error) are "
             "drawn, shape (n, 3)."
+        )
+    if np.isnan(table[:, 0]).any() and len(table) > 1:
+        raise ValueError(
+            f"`curves[{arm!r}]` has {len(table)} rows and an x that is NaN: an arm without a place "
+            "on the x axis is one row."
         )
     if not np.isfinite(table[:, 1]).all():
         raise ValueError(
