@@ -133,10 +133,20 @@ def posterior_surface(
     basis, coordinates = plane_basis(points)
     first, second = (_grid(bounds, grid) for bounds in limits)
     steps = np.stack(np.meshgrid(first, second), axis=-1)
-    values = line.values(points[0] + steps.reshape(-1, 2) @ basis)
-    shaped = [value.reshape(steps.shape[:2]) for value in values]
+    likelihood, prior, whole = (
+        values.reshape(steps.shape[:2])
+        for values in line.values(points[0] + steps.reshape(-1, 2) @ basis)
+    )
     lengths = np.linalg.norm(basis, axis=1)
-    return Surface(first, second, coordinates, *shaped, (float(lengths[0]), float(lengths[1])))
+    return Surface(
+        first=first,
+        second=second,
+        coordinates=coordinates,
+        log_likelihood=likelihood,
+        log_prior=prior,
+        log_posterior=whole,
+        lengths=(float(lengths[0]), float(lengths[1])),
+    )
 
 
 def posterior_segment(

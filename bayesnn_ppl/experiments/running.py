@@ -7,8 +7,8 @@ again. What runs a cell is handed in: the command line's runs are above this pac
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,12 @@ def run_study(
     for number, outcome in enumerate(done.values(), start=1):
         if report is not None:
             report(outcome, number, len(cells))
-    for outcome in _run(waiting, folder, run_cell, jobs, engine, scheduler):
-        done[outcome.cell.key] = outcome
-        if report is not None:
-            report(outcome, len(done), len(cells))
+    # Closed by name: what ends the loop also ends the processes, here and not when it is collected.
+    with closing(_run(waiting, folder, run_cell, jobs, engine, scheduler)) as outcomes:
+        for outcome in outcomes:
+            done[outcome.cell.key] = outcome
+            if report is not None:
+                report(outcome, len(done), len(cells))
     return [done[cell.key] for cell in cells]
 
 
@@ -150,7 +152,7 @@ def _run(
     jobs: int,
     engine: str,
     scheduler: str | None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
     if not cells:
         return
     if jobs == 1 and engine == "processes":  # one process compiles what cells share once

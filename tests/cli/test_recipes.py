@@ -87,12 +87,13 @@ def test_a_recipe_is_a_run_with_published_figures_beside_it(mine, capsys):
 
 
 def test_settings_and_flags_of_bnn_hmc_come_last(mine, capsys):
-    line = "run mine.toml --scale cpu --set draws=7 --set prior_scale=2 --temperature=0.5"
+    # A noise of its own would make the posterior depend on how it is parametrised.
+    line = "run mine.toml --scale cpu --set draws=7 --set noise_scale=0.7 --temperature=0.5"
     assert main([*line.split(), "--dir=there", "--eval_freq=10", "--json"]) == 0
     shown = capsys.readouterr()
     result = json.loads(shown.out)
     assert result["result"]["draws"] == 7 and result["result"]["folder"] == "there"
-    assert result["overrides"] == {"draws": 7, "prior_scale": 2, "posterior_temperature": 0.5}
+    assert result["overrides"] == {"draws": 7, "noise_scale": 0.7, "posterior_temperature": 0.5}
     assert "--eval_freq: the progress bar" in shown.err
     run = bnn.load(mine / "there").provenance
     assert run["posterior_temperature"] == 0.5 and run["likelihood_temperature"] == 1.0

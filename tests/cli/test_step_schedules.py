@@ -26,10 +26,10 @@ CASES = {
         "step_size": SCHEDULES.CosineBurnIn(1e-4, 1e-5, 300)
     },
     "--schedule cyclical": {
-        "step_size": SCHEDULES.Delayed(SCHEDULES.Cyclical(1e-4, 100, power=2), 300)
+        "step_size": SCHEDULES.Delayed(SCHEDULES.Cyclical(1e-4, 100, power=2.0), 300)
     },
     "--schedule cyclical-step --steps-per-draw 5 --steps-per-cycle 20": {
-        "step_size": SCHEDULES.Delayed(SCHEDULES.Cyclical(1e-4, 20, power=1), 15),
+        "step_size": SCHEDULES.Delayed(SCHEDULES.Cyclical(1e-4, 20, power=1.0), 15),
         "steps_per_draw": 5,
     },
     "--schedule cyclical --warmup 0": {"step_size": SCHEDULES.Cyclical(1e-4, 100)},
