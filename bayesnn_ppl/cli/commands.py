@@ -12,6 +12,7 @@ from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.kernels import add_kernel
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
 from bayesnn_ppl.cli.parser import Parser, choice, levels, option, switch, whole
+from bayesnn_ppl.cli.readme_flags import add_readme_flags
 
 __all__ = ["build_parser"]
 
@@ -45,6 +46,13 @@ def build_parser() -> tuple[Parser, list[str]]:
             "draw from the prior of a model, and say what it means",
             _prior,
             "prior:run_prior",
+        ),
+        ("run", "run a published recipe, or list them", _run, "recipes:run_recipe"),
+        (
+            "study",
+            "run a study, a table of recipes, or list them",
+            _study,
+            "studies:run_study_command",
         ),
         ("diagnose", "say whether a saved run has converged", _diagnose, "reading:run_diagnose"),
         ("evaluate", "score a saved run on held-out rows", _evaluate, "reading:run_evaluate"),
@@ -183,6 +191,99 @@ def _prior(parser: Parser) -> None:
         metavar="FOLDER",
         unit="path",
         shown="no figures",
+    )
+
+
+def _run(parser: Parser) -> None:
+    parser.add_argument(
+        "recipe",
+        nargs="?",
+        metavar="RECIPE",
+        help="a name of `bayesnn run --list`, or a .toml file [default: list them]",
+    )
+    _add_scale(parser)
+    group = parser.add_argument_group("what is run")
+    option(
+        group,
+        "--set",
+        "a setting of the recipe: an option of `bayesnn sample` or `bayesnn fit` by its long name, "
+        "or a setting of the approximation; may be given several times",
+        action="append",
+        metavar="KEY=VALUE",
+        unit="number, word or list, as JSON",
+        shown="those of the recipe",
+    )
+    option(
+        group,
+        "--out",
+        "folder of the run, new or empty",
+        metavar="FOLDER",
+        unit="path",
+        shown="runs/RECIPE-SCALE, with -2, -3, ... if it is taken",
+    )
+    switch(group, "--list", "list the recipes")
+    switch(group, "--no-diagnose", "do not judge convergence afterwards")
+    switch(group, "--quiet", "no progress bar and no hints, only the results")
+    add_readme_flags(parser)
+
+
+def _study(parser: Parser) -> None:
+    parser.add_argument(
+        "study",
+        nargs="?",
+        metavar="STUDY",
+        help="a name of `bayesnn study --list`, or a .toml file [default: list them]",
+    )
+    _add_scale(parser)
+    group = parser.add_argument_group("how it is run")
+    option(
+        group,
+        "--out",
+        "folder of the study; what is done there already is not done again",
+        metavar="FOLDER",
+        unit="path",
+        shown="runs/study-STUDY-SCALE",
+    )
+    option(
+        group,
+        "--jobs",
+        "cells at a time; on a Dask cluster of its own, workers",
+        default=1,
+        type=whole(1),
+        metavar="N",
+        unit="cells",
+    )
+    option(
+        group,
+        "--engine",
+        "what runs the cells: processes of this machine, or a Dask cluster",
+        default="processes",
+        type=choice("processes", "dask"),
+        metavar="{processes,dask}",
+        unit="word",
+    )
+    option(
+        group,
+        "--scheduler",
+        "a Dask scheduler whose workers see the folder",
+        metavar="ADDRESS",
+        unit="such as tcp://host:8786",
+        shown="a cluster of --jobs local processes",
+    )
+    switch(group, "--list", "list the studies")
+    switch(group, "--quiet", "no progress and no hints, only the results")
+
+
+def _add_scale(parser: Parser) -> None:
+    option(
+        parser,
+        "--scale",
+        "tiny: seconds, on bundled data; cpu: two cores, half an hour a run at most; full: as "
+        "published, for an accelerator",
+        default="tiny",
+        type=choice("tiny", "cpu", "full"),
+        metavar="{tiny,cpu,full}",
+        unit="word",
     )
 
 

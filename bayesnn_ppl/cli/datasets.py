@@ -14,6 +14,8 @@ DATA_OPTIONS = (
     "target",
     "task",
     "test_fraction",
+    "order",
+    "subset",
     "num_words",
     "length",
     "vocabulary",
@@ -32,6 +34,24 @@ def add_data(parser: Parser) -> None:
         unit="name or path",
     )
     add_split(group)
+    option(
+        group,
+        "--subset",
+        "images, imdb and tfds:NAME: train with the first so many rows",
+        type=whole(1),
+        metavar="N",
+        unit="rows",
+        shown="all",
+    )
+    option(
+        group,
+        "--order",
+        "images and imdb: the order of the rows, which --subset counts in",
+        type=choice("original", "tfds", "keras"),
+        metavar="{original,tfds,keras}",
+        unit="word",
+        shown="original, and keras for imdb",
+    )
     option(
         group,
         "--num-words",

@@ -12,16 +12,18 @@ from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
+from bayesnn_ppl.cli.optimisers import WORDS, with_objects
 from bayesnn_ppl.cli.output import note
+from bayesnn_ppl.cli.references import check_reference
 from bayesnn_ppl.cli.runs import default_folder, remember, require_new
 from bayesnn_ppl.cli.sampling import chosen_model, report, reserved, what_is_kept
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
 
-__all__ = ["made_approximation", "run_fit"]
+__all__ = ["made_approximation", "run_fit", "settable"]
 
 _SCALARS = (bool, int, float, str, tuple, type(None))
-_OBJECTS = ("model", "optimiser", "schedule", "mode")  # what a shell has no words for
+_OBJECTS = ("model", "optimiser", "schedule", "mode")  # `WORDS` has words for some of them
 
 
 def run_fit(arguments: argparse.Namespace) -> int:
@@ -41,7 +43,9 @@ def run_fit(arguments: argparse.Namespace) -> int:
         posterior_temperature=arguments.posterior_temperature,
         data=data,
         kernel={"approximation": arguments.approximation, "settings": settings},
+        reference=arguments.reference,
     )
+    check_reference(run, weights=arguments.keep == "weights")
     label = f"{Path(run.model_label).stem}-{arguments.approximation}"
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
     if not (arguments.quiet or arguments.json):
@@ -79,12 +83,7 @@ def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any
     Raises:
         ValueError: a setting that it does not have.
     """
-    kind = getattr(bnn.approximations, APPROXIMATIONS[name])
-    known = [
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.name not in _OBJECTS and isinstance(field.default, _SCALARS)
-    ]
+    known = settable(name)
     for setting in settings:
         if setting not in known:
             raise ValueError(
@@ -92,7 +91,27 @@ def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any
                 + near_misses(setting, known)
             )
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
-    return kind(program, **values)
+    return _kind(name)(program, **with_objects(values))
+
+
+def settable(name: str) -> list[str]:
+    """The settings of an approximation that `--set` can give."""
+    fields = {f.name: f for f in dataclasses.fields(_kind(name))}
+    known = [
+        field.name
+        for field in fields.values()
+        if field.name not in _OBJECTS and isinstance(field.default, _SCALARS)
+    ]
+    known += [word for word in WORDS if word in fields]
+    known += ["momentum"] if "optimiser" in fields else []
+    if "mode" in fields:
+        known += [f"mode_{setting}" for setting in settable("map") if setting != "mode"]
+    return known
+
+
+def _kind(name: str) -> Any:
+    """The class of an approximation."""
+    return getattr(bnn.approximations, APPROXIMATIONS[name])
 
 
 def _settings(name: str, given: list[str]) -> dict[str, Any]:

@@ -6,7 +6,10 @@ from typing import Any
 
 from bayesnn_ppl.cli.parser import choice, number, number_or_auto, numbers, share, whole
 
-__all__ = ["KERNELS", "OPTIONS"]
+__all__ = ["KERNELS", "OPTIONS", "PRECONDITIONERS", "SCHEDULES", "SCHEDULE_OPTIONS"]
+
+SCHEDULES = ("constant", "burn-in", "cyclical", "cyclical-step")
+PRECONDITIONERS = ("none", "rmsprop", "rmsprop-plain")
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,22 @@ class Option:
     shown: str
 
 
+def _yes_or_no(text: str) -> bool:
+    return choice("yes", "no")(text) == "yes"
+
+
 def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
 _STEP = _same("step_size", "target_accept")
-_STOCHASTIC = _same("step_size", "batch_size", "steps_per_draw", "minibatches")
+# Options that make a schedule of the step size; `step_schedules.py` says which.
+SCHEDULE_OPTIONS = ("final_step_size", "steps_per_cycle", "schedule")
+_STOCHASTIC = {
+    **_same("step_size", "batch_size", "steps_per_draw", "minibatches"),
+    **_same("preconditioner", "sub_batches"),
+    **dict.fromkeys(SCHEDULE_OPTIONS, "step_size"),
+}
 _STOCHASTIC_NEEDS = ("step_size", "batch_size")
 KERNELS: dict[str, Kernel] = {
     "nuts": Kernel(
@@ -65,7 +78,7 @@ KERNELS: dict[str, Kernel] = {
         "lean, with trajectories of one length",
         {
             **_STEP,
-            **_same("trajectory_length", "jitter", "mass"),
+            **_same("trajectory_length", "jitter", "mass", "adapt_step_size"),
             "num_steps": "num_leapfrogs",
             "trajectory_prior_variance": "prior_variance",
         },
@@ -146,6 +159,13 @@ OPTIONS: dict[str, Option] = {
         "nuts 0.8, hmc 0.8, chees 0.651, mala 0.574, random-walk 0.234, parallel-tempering 0.8, "
         "adjusted-mclmc 0.9",
     ),
+    "adapt_step_size": Option(
+        "whether the warm-up adapts the step size; `no` keeps the one given for all draws",
+        _yes_or_no,
+        "{yes,no}",
+        "word",
+        "yes",
+    ),
     "max_tree_depth": Option(
         "at most 2^D - 1 leapfrog steps for each draw", whole(1), "D", "doublings", "10"
     ),
@@ -209,6 +229,44 @@ OPTIONS: dict[str, Option] = {
         "{random,epoch}",
         "word",
         "random",
+    ),
+    "final_step_size": Option(
+        "where --schedule burn-in ends: the step size of the draws",
+        number(),
+        "H",
+        "as --step-size",
+        "--step-size",
+    ),
+    "steps_per_cycle": Option(
+        "length of a cycle of --schedule cyclical, best that of a draw or several",
+        whole(2),
+        "N",
+        "steps",
+        "--steps-per-draw, one draw at the end of each cycle",
+    ),
+    "schedule": Option(
+        "how the step size moves: along half a cosine to --final-step-size in the warm-up; or "
+        "constant in the warm-up and then cycle by cycle to nearly 0 along half a cosine, of its "
+        "square root (cyclical) or of itself (cyclical-step, as Zhang et al. and bnn_hmc do)",
+        choice(*SCHEDULES),
+        "{" + ",".join(SCHEDULES) + "}",
+        "word",
+        "constant",
+    ),
+    "preconditioner": Option(
+        "a mass for each weight by the size of its gradients: rmsprop is learned in the warm-up "
+        "and then fixed; rmsprop-plain moves at every step, which is biased, as in bnn_hmc",
+        choice(*PRECONDITIONERS),
+        "{" + ",".join(PRECONDITIONERS) + "}",
+        "word",
+        "none",
+    ),
+    "sub_batches": Option(
+        "parts of a minibatch whose gradients are added up, in the memory of one",
+        whole(1),
+        "N",
+        "parts",
+        "1",
     ),
     "momentum_decay": Option(
         "the part of the momentum that is left after a step", share, "BETA", "share", "0.9"

@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS
+from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS, SCHEDULE_OPTIONS
 from bayesnn_ppl.cli.parser import Parser, option
+from bayesnn_ppl.cli.step_schedules import built, check_schedule, scheduled
 
 __all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_kernel"]
 
@@ -64,6 +65,8 @@ def check_kernel(options: Mapping[str, Any]) -> None:
             f"The warm-up of the kernel {kernel} adapts the step size by itself: leave "
             "`--step-size auto` out."
         )
+    if "schedule" in KERNELS[kernel].takes:
+        check_schedule(options)
     lengths = [_flag(name) for name in _LENGTHS if name in given]
     if len(lengths) > 1:
         raise ValueError(
@@ -93,8 +96,10 @@ def chosen_kernel(options: Mapping[str, Any]) -> dict[str, Any]:
     settings = {
         argument: options[given]
         for given, argument in KERNELS[name].takes.items()
-        if options[given] is not None
+        if options[given] is not None and given not in SCHEDULE_OPTIONS
     }
+    if "schedule" in KERNELS[name].takes:
+        settings = scheduled(settings, options)
     if name == "hmc" and "prior_variance" not in settings:
         settings.setdefault("mass", "diagonal")
         if "num_leapfrogs" not in settings:
@@ -139,7 +144,7 @@ def make_kernel(program: Any, chosen: Mapping[str, Any]) -> Any:
         return NUTS(program, **settings)
     import bayesnn_ppl as bnn
 
-    return getattr(bnn.kernels, KERNELS[name].name)(program, **settings)
+    return getattr(bnn.kernels, KERNELS[name].name)(program, **built(settings))
 
 
 def _made_before(program: Any, stored: Mapping[str, Any]) -> Any:

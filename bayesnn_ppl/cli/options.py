@@ -161,6 +161,15 @@ def add_folder(parser: Parser) -> None:
         unit="path",
         shown="runs/DATA-MODEL, with -2, -3, ... if it is taken",
     )
+    option(
+        group,
+        "--reference",
+        "compare predictions at the test rows with the published ones of full-batch HMC",
+        type=choice("cifar10", "imdb"),
+        metavar="{cifar10,imdb}",
+        unit="word",
+        shown="no comparison",
+    )
     switch(group, "--no-diagnose", "do not judge convergence afterwards")
     switch(group, "--quiet", "no progress bar and no hints, only the results")
 

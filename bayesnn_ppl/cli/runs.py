@@ -31,6 +31,7 @@ class Run:
         feature_names, target_name, class_names: of the data; class_names is None in regression.
         standardisation: `Standardisation.to_dict()`.
         kernel: the options of `bayesnn sample` that made the kernel; empty for a demo.
+        reference: whose predictions at the test rows the run is compared with, or None.
         format: version of this file.
     """
 
@@ -45,6 +46,7 @@ class Run:
     class_names: list[str] | None
     standardisation: dict[str, Any]
     kernel: dict[str, Any] = field(default_factory=dict)
+    reference: str | None = None
     format: int = _FORMAT
 
     @property
@@ -140,6 +142,7 @@ def remember(
     posterior_temperature: float,
     data: dict[str, Any],
     kernel: dict[str, Any] | None = None,
+    reference: str | None = None,
 ) -> Run:
     """The `Run` of a model on a data set."""
     return Run(
@@ -154,6 +157,7 @@ def remember(
         class_names=None if dataset.class_names is None else list(dataset.class_names),
         standardisation=dataset.standardisation.to_dict(),
         kernel=kernel or {},
+        reference=reference,
     )
 
 

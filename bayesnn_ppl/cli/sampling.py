@@ -19,6 +19,7 @@ from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, find_step, make
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name
+from bayesnn_ppl.cli.references import check_reference, reference_of
 from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
@@ -60,7 +61,9 @@ def run_sample(arguments: argparse.Namespace) -> int:
         posterior_temperature=arguments.posterior_temperature,
         data=data,
         kernel=chosen_kernel(options),
+        reference=arguments.reference,
     )
+    check_reference(run, weights=arguments.keep == "weights")
     label = Path(run.model_label).stem
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
     if talk:
@@ -140,7 +143,7 @@ def _report(
     if diagnosis is not None:  # for `bayesnn runs`, and for readers without the program
         (folder / "diagnosis.json").write_text(diagnosis.to_json() + "\n", encoding="utf-8")
     if weights:
-        scores = bnn.metrics.evaluate(posterior, *dataset.test)
+        scores = bnn.metrics.evaluate(posterior, *dataset.test, reference=reference_of(run))
     elif probe is not None:
         scores = bnn.metrics.evaluate(posterior)
     else:

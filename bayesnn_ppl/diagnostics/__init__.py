@@ -47,6 +47,13 @@ from bayesnn_ppl.diagnostics.posterior_temperature import (
 from bayesnn_ppl.diagnostics.prior_comparison import PriorComparison, compare_priors
 from bayesnn_ppl.diagnostics.prior_functions import function_draws
 from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive
+from bayesnn_ppl.diagnostics.surface import (
+    Segment,
+    Surface,
+    plane_basis,
+    posterior_segment,
+    posterior_surface,
+)
 from bayesnn_ppl.diagnostics.symmetry import (
     RhatSummary,
     SymmetryReport,
@@ -77,6 +84,8 @@ __all__ = [
     "PriorComparison",
     "PriorPredictive",
     "RhatSummary",
+    "Segment",
+    "Surface",
     "SymmetryReport",
     "Thermometry",
     "align",
@@ -114,6 +123,9 @@ __all__ = [
     "nngp_kernel",
     "nngp_predict",
     "noise_heat",
+    "plane_basis",
+    "posterior_segment",
+    "posterior_surface",
     "prior_predictive",
     "read_temperatures",
     "rhat",

@@ -25,7 +25,16 @@ from bayesnn_ppl.temperature import ColdModel, cold
 if TYPE_CHECKING:
     from bayesnn_ppl.posterior import Posterior
 
-__all__ = ["Energies", "energies_at_draws", "minibatch_gradients", "run_temperature"]
+__all__ = [
+    "Energies",
+    "Target",
+    "energies_at_draws",
+    "minibatch_gradients",
+    "ready_run",
+    "run_temperature",
+    "target_of",
+    "unconstrained",
+]
 
 _ROWS_AT_ONCE = 4096
 
@@ -47,26 +56,27 @@ class Energies(NamedTuple):
     draws: np.ndarray
 
 
-class _Target:
+class Target:
     """A program as a static argument of jitted functions: equal to one of equal parts."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._key = model, identity_key(model)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Target) and self._key == other._key
+        return isinstance(other, Target) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @partial(jax.jit, static_argnames="target")
-def _unconstrained(target: _Target, draws: Any, x: Any, y: Any) -> Any:
+def unconstrained(target: Target, draws: Any, x: Any, y: Any) -> Any:
+    """The unconstrained coordinates of draws, site -> (draws, ...)."""
     return jax.lax.map(lambda one: unconstrain_fn(target.model, (x, y), {}, one), draws)
 
 
 @partial(jax.jit, static_argnames=("target", "whole"))
-def _gradients(target: _Target, whole: bool, z: Any, rows: Any, x: Any, y: Any) -> Any:
+def _gradients(target: Target, whole: bool, z: Any, rows: Any, x: Any, y: Any) -> Any:
     """∇ of the potential at each z, of its own rows, as if they were all."""
 
     def one(pair: Any) -> Any:
@@ -133,7 +143,7 @@ def energies_at_draws(
             gradients for 4 draws a chain.
         TypeError: an argument or the data are not what they must be.
     """
-    run, x, y, latents, names = _ready(posterior, x, y)
+    run, x, y, latents, names = ready_run(posterior, x, y)
     gradients = whole_number(gradients, "`gradients`", at_least=4)
     names, kept_draws = {site: name for name, site in run["site_names"].items()}, posterior.draws
     latents = {site: kept_draws[names[site]] for site in sorted(run["latents"])}
@@ -147,9 +157,9 @@ def energies_at_draws(
         )
     draws = np.linspace(0, kept[1] - 1, each).round().astype(int)
     chosen = {s: a[chains][:, draws].reshape(-1, *a.shape[2:]) for s, a in latents.items()}
-    temperature, target = _target(posterior)
+    temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = _unconstrained(_Target(posterior.model), chosen, x, y)
+        z = unconstrained(Target(posterior.model), chosen, x, y)
         found = _summed(target, z, x, y, rows, run, seed)
 
     def by_chain(arrays: Mapping[str, Any], factor: float) -> dict[str, np.ndarray]:
@@ -176,21 +186,21 @@ def minibatch_gradients(
     Raises:
         ValueError, TypeError: as `energies_at_draws`.
     """
-    run, x, y, latents, names = _ready(posterior, x, y)
+    run, x, y, latents, names = ready_run(posterior, x, y)
     if run.get("local"):
         raise ValueError(f"The program has latent sites for each row, {run['local']}.")
     batch_size = whole_number(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
     rows = np.random.default_rng(seed).integers(len(x), size=(minibatches, batch_size))
     last = {site: array[0, -1:] for site, array in latents.items()}
-    temperature, target = _target(posterior)
+    temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = _unconstrained(_Target(posterior.model), last, x, y)
+        z = unconstrained(Target(posterior.model), last, x, y)
         repeated = jax.tree.map(lambda a: jnp.repeat(a, minibatches, axis=0), z)
         found = _gradients(target, False, repeated, rows.astype(np.int32), x, y)
     return {names[s]: temperature * np.asarray(found[s], np.float64) for s in latents}
 
 
-def _ready(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, Any, dict[str, str]]:
+def ready_run(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, Any, dict[str, str]]:
     """Provenance, data, draws by sorted site, and the variables' names; or what is missing."""
     if posterior.model is None:
         raise ValueError(
@@ -205,16 +215,16 @@ def _ready(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, Any, 
     return run, x, y, {site: draws[names[site]] for site in sorted(run["latents"])}, names
 
 
-def _target(posterior: "Posterior") -> tuple[float, _Target]:
+def target_of(posterior: "Posterior") -> tuple[float, Target]:
     """T, and the program whose negative log density is U/T."""
     temperature, model = run_temperature(posterior), posterior.model
     if not isinstance(model, ColdModel) and temperature != 1.0:
         model = cold(model, temperature)
-    return temperature, _Target(model)
+    return temperature, Target(model)
 
 
 def _summed(
-    target: _Target, z: Any, x: Any, y: Any, rows: int | None, run: Mapping[str, Any], seed: int
+    target: Target, z: Any, x: Any, y: Any, rows: int | None, run: Mapping[str, Any], seed: int
 ) -> dict[str, np.ndarray]:
     """The gradient over all rows, in blocks of them, or over rows drawn for each z."""
     count, total = len(next(iter(z.values()))), len(x)

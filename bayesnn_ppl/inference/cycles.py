@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bayesnn_ppl.arguments import positive, whole_number
 from bayesnn_ppl.inference.schedule import Schedule, fraction_of, half_cosine, real
 
-__all__ = ["Cyclical", "LastPart", "csgmcmc"]
+__all__ = ["Cyclical", "Delayed", "LastPart", "csgmcmc"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,43 @@ class Cyclical(Schedule):
     def noise_at_end(self, fraction: float) -> "LastPart":
         """For `noise`: none in the cycle's exploration, all of it in its last `fraction`."""
         return LastPart(self.steps_per_cycle, fraction)
+
+
+@dataclass(frozen=True)
+class Delayed(Schedule):
+    """A schedule that stays where it starts for a while, and then begins.
+
+    value(k) = schedule(max(k - steps, 0)): a constant warm-up before the first cycle, as
+    bnn_hmc's cyclical runs have it.
+
+    Args:
+        schedule: what begins after the delay.
+        steps: length of the delay.
+
+    References:
+        Izmailov et al. (2021), arXiv:2104.14421.
+    """
+
+    schedule: Schedule
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schedule, Schedule):
+            raise TypeError(
+                f"`schedule` of Delayed must be one of `schedules`, not {self.schedule!r}."
+            )
+        whole_number(self.steps, "`steps` of Delayed", at_least=1)
+
+    @property
+    def reference(self) -> float:
+        return self.schedule.reference
+
+    @property
+    def first(self) -> float:
+        return self.schedule.first
+
+    def __call__(self, step: Any) -> Any:
+        return self.schedule(jnp.maximum(jnp.asarray(step) - self.steps, 0))
 
 
 @dataclass(frozen=True)

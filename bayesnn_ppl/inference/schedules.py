@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bayesnn_ppl.arguments import positive, whole_number
-from bayesnn_ppl.inference.cycles import Cyclical, LastPart, csgmcmc
+from bayesnn_ppl.inference.cycles import Cyclical, Delayed, LastPart, csgmcmc
 from bayesnn_ppl.inference.schedule import (
     Schedule,
     check_schedule,
@@ -27,6 +27,7 @@ __all__ = [
     "Constant",
     "CosineBurnIn",
     "Cyclical",
+    "Delayed",
     "LastPart",
     "Polynomial",
     "Ramp",

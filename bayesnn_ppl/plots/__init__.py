@@ -7,6 +7,7 @@ a cell.
 
 from bayesnn_ppl.plots.comparison import plot_comparison
 from bayesnn_ppl.plots.coverage import plot_coverage
+from bayesnn_ppl.plots.posterior_surface import plot_segment, plot_surface
 from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictive_band import plot_band
 from bayesnn_ppl.plots.prior import (
@@ -18,6 +19,7 @@ from bayesnn_ppl.plots.prior import (
 from bayesnn_ppl.plots.reliability import plot_reliability
 from bayesnn_ppl.plots.rhat_histogram import plot_rhat
 from bayesnn_ppl.plots.severity import plot_severity
+from bayesnn_ppl.plots.study import plot_study
 from bayesnn_ppl.plots.temperature import plot_step_sizes, plot_temperatures
 from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 
@@ -32,8 +34,11 @@ __all__ = [
     "plot_predicted_observed",
     "plot_reliability",
     "plot_rhat",
+    "plot_segment",
     "plot_severity",
     "plot_step_sizes",
+    "plot_study",
+    "plot_surface",
     "plot_temperatures",
     "plot_trace_rank",
 ]

@@ -155,6 +155,11 @@ def test_options_of_another_kernel_are_refused(name):
         "preconditioning": "diagonal",
         "minibatches": "epoch",
         "integrator": "OBABO",
+        "adapt_step_size": "no",
+        "preconditioner": "rmsprop",
+        "final_step_size": "0.5 --schedule burn-in",
+        "schedule": "cyclical",
+        "steps_per_cycle": "2 --schedule cyclical",
     }
     flag = f"--{name.replace('_', '-')}"
     having = [kernel for kernel, this in KERNELS.items() if name in this.takes]

@@ -6,7 +6,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.schedules import Cyclical, csgmcmc
+from bayesnn_ppl.inference.schedules import Cyclical, Delayed, csgmcmc
 
 MODEL = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(0.5))
 
@@ -84,3 +84,16 @@ def test_the_settings_of_csgmcmc_run(regression):
     np.testing.assert_array_equal(statistics["n_steps"], [[20, 5, 20, 5]] * 2)
     np.testing.assert_allclose(statistics["temperature"], 1 / 50000, rtol=1e-6)
     assert not statistics["stopped"].any()
+
+
+def test_a_delayed_schedule_stays_and_then_begins():
+    cycle = Cyclical(1e-3, steps_per_cycle=4, power=1)
+    delayed = Delayed(cycle, 3)
+    values = [float(delayed(step)) for step in range(9)]
+    expected = [1e-3] * 3 + [float(cycle(step)) for step in range(6)]
+    np.testing.assert_allclose(values, expected)
+    assert values[5] < values[4] < values[3] and (delayed.reference, delayed.first) == (1e-3, 1e-3)
+    with pytest.raises(TypeError, match="one of `schedules`"):
+        Delayed(1e-3, 3)
+    with pytest.raises(ValueError, match="at least 1"):
+        Delayed(cycle, 0)

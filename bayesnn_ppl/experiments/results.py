@@ -1,0 +1,161 @@
+"""The results of a study: one table, means with standard errors, and figures."""
+
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.experiments.running import result_file
+from bayesnn_ppl.experiments.study import Study
+from bayesnn_ppl.storage.files import write_bytes
+
+__all__ = ["Point", "Results", "read_results"]
+
+_FORMATS = ("pdf", "png")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The cells of one place of an arm, over seeds.
+
+    Attributes:
+        arm, x: which.
+        mean: of the metric over the seeds that have it.
+        error: standard error of that mean; NaN for a single seed.
+        seeds: how many have it.
+    """
+
+    arm: str
+    x: float | None
+    mean: float
+    error: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is there of a study.
+
+    Attributes:
+        study: which.
+        scale: of its cells.
+        table: a pandas data frame, a row for each cell with a result: `cell`, `arm`, `recipe`,
+            `scale`, `x`, `seed`, `settings` as JSON, a column for each figure, and `seconds`.
+        missing: cells without a result.
+    """
+
+    study: Study
+    scale: str
+    table: Any
+    missing: int
+
+    def points(self, metric: str) -> list[Point]:
+        """Mean and standard error over seeds for each place of each arm.
+
+        Raises:
+            ValueError: no cell has that metric.
+        """
+        if metric not in self.table:
+            numbers = [c for c in self.table if self.table[c].dtype.kind == "f"]
+            raise ValueError(
+                f"No cell of the study `{self.study.name}` has `{metric}`. They have "
+                f"{', '.join(numbers) or 'nothing yet'}."
+            )
+        found = []
+        for arm in self.study.arms:
+            own = self.table[self.table["arm"] == arm.name]
+            for x in own["x"].unique():
+                here = own[own["x"].isna() if np.isnan(x) else own["x"] == x]
+                values = here[metric].dropna().to_numpy(float)
+                if not values.size:
+                    continue
+                error = math.nan
+                if values.size > 1:
+                    error = float(values.std(ddof=1) / math.sqrt(values.size))
+                found.append(
+                    Point(
+                        arm=arm.name,
+                        x=None if np.isnan(x) else float(x),
+                        mean=float(values.mean()),
+                        error=error,
+                        seeds=values.size,
+                    )
+                )
+        return found
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write `results.parquet` and a figure of each metric as PDF and PNG; returns the paths.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
+        buffer = io.BytesIO()
+        self.table.to_parquet(buffer, index=False)
+        paths = [folder / "results.parquet"]
+        write_bytes(paths[0], buffer.getvalue())
+        for metric in self.study.metrics:
+            if metric in self.table and self.table[metric].notna().any():
+                figure = self.figure(metric)
+                for ending in _FORMATS:
+                    paths.append(folder / "figures" / f"{metric}.{ending}")
+                    paths[-1].parent.mkdir(exist_ok=True)
+                    picture = io.BytesIO()
+                    figure.savefig(picture, format=ending)
+                    write_bytes(paths[-1], picture.getvalue())
+        return paths
+
+    def figure(self, metric: str) -> Any:
+        """The metric of each arm with its standard errors; see `plots.plot_study`."""
+        from bayesnn_ppl.plots import plot_study
+
+        curves: dict[str, list[Point]] = {}
+        for point in self.points(metric):
+            curves.setdefault(point.arm, []).append(point)
+        return plot_study(
+            {
+                arm: np.array([(math.nan if p.x is None else p.x, p.mean, p.error) for p in points])
+                for arm, points in curves.items()
+            },
+            x_label=self.study.x,
+            y_label=metric,
+            title=self.study.title,
+            logarithmic=self.study.logarithmic,
+        )
+
+
+def read_results(study: Study, scale: str, folder: Path) -> Results:
+    """The results that a study has so far.
+
+    Args:
+        study: of `load_study`.
+        scale: one of `SCALES`.
+        folder: of `run_study`.
+    """
+    import pandas as pd
+
+    rows, cells = [], study.cells(scale)
+    for cell in cells:
+        path = result_file(folder, cell)
+        if path.is_file():
+            rows.append(_row(cell.key, json.loads(path.read_text(encoding="utf-8"))))
+    first = ["cell", "arm", "recipe", "scale", "x", "seed", "settings"]
+    table = pd.DataFrame(rows, columns=None if rows else first)
+    table["x"] = table["x"].astype(float)
+    names = [name for name in table if name not in (*first, "seconds")]
+    last = ["seconds"] if rows else []
+    return Results(study, scale, table[[*first, *names, *last]], len(cells) - len(rows))
+
+
+def _row(key: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    figures = {
+        name: float(value) if isinstance(value, int | float) else value
+        for name, value in result["figures"].items()
+    }
+    settings = json.dumps(result["settings"], sort_keys=True)
+    own = {name: result[name] for name in ("arm", "recipe", "scale", "x", "seed", "seconds")}
+    return {"cell": key, **own, "settings": settings, **figures}

@@ -1,0 +1,122 @@
+"""The posterior in the plane through three draws, and along the line through two."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, vector
+
+_LEVELS = 20
+
+
+@styled
+def plot_surface(
+    first: ArrayLike,
+    second: ArrayLike,
+    densities: Mapping[str, ArrayLike],
+    coordinates: ArrayLike,
+    *,
+    lengths: tuple[float, float] = (1.0, 1.0),
+    depth: float | None = None,
+) -> Figure:
+    """Log densities as filled contours, one axes for each, with the draws marked.
+
+    Distances in the plane are drawn true: one unit of each axis is as long as `lengths` says.
+
+    Args:
+        first, second: coordinates of the grid, (g,) and (h,), rising.
+        densities: title -> log density (h, g), in nats. -inf, where the density vanishes, is
+            drawn as the lowest level.
+        coordinates: of the draws, (n, 2).
+        lengths: Euclidean length of a unit along each axis.
+        depth: nats below the highest value that are resolved; what is lower is drawn alike. None
+            for all.
+
+    Raises:
+        ValueError: shapes do not fit, a coordinate is not finite, or a density is NaN or has no
+            finite value.
+    """
+    x, y = vector("first", first), vector("second", second)
+    points = np.asarray(coordinates, np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"`coordinates` has shape {points.shape}, but is (n, 2).")
+    require_finite("coordinates", points)
+    if not densities:
+        raise ValueError("`densities` is empty, so there is nothing to draw.")
+    tables = {title: _table(title, z, (y.size, x.size)) for title, z in densities.items()}
+    figure = new_figure(width=3.4 * len(tables), height=3.3)
+    for axes, (title, table) in zip(
+        figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True
+    ):
+        high = float(table[np.isfinite(table)].max())
+        low = float(table[np.isfinite(table)].min())
+        low = low if depth is None else max(low, high - depth)
+        levels = np.linspace(low, high if high > low else low + 1.0, _LEVELS + 1)
+        shown = axes.contourf(x * lengths[0], y * lengths[1], np.maximum(table, low), levels)
+        axes.plot(
+            points[:, 0] * lengths[0],
+            points[:, 1] * lengths[1],
+            color="white",
+            markeredgecolor="black",
+            marker="o",
+            linestyle="",
+        )
+        for number, point in enumerate(points):
+            axes.annotate(
+                f"{number + 1}",
+                (point[0] * lengths[0], point[1] * lengths[1]),
+                textcoords="offset points",
+                xytext=(6, 4),
+                color="white",
+            )
+        axes.set_aspect("equal")
+        axes.set_title(title)
+        axes.set_xlabel("distance along draws 1 and 2")
+        figure.colorbar(shown, ax=axes, label="nats", shrink=0.8)
+    figure.axes[0].set_ylabel("distance at right angles")
+    return figure
+
+
+@styled
+def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Figure:
+    """Log densities along the line through two draws, each less its highest value.
+
+    Args:
+        position: t, (g,): the draws are at 0 and 1.
+        densities: name -> log density (g,), in nats.
+
+    Raises:
+        ValueError: lengths differ, or a value is not finite.
+    """
+    t = vector("position", position)
+    if not densities:
+        raise ValueError("`densities` is empty, so there is nothing to draw.")
+    figure = new_figure(width=5.6, height=3.6)
+    axes = figure.subplots()
+    for index, (name, values) in enumerate(densities.items()):
+        curve = vector(f"densities[{name!r}]", values, length=t.size, like="position")
+        axes.plot(t, curve - curve.max(), color=palette(index), label=name)
+    for place in (0.0, 1.0):
+        axes.axvline(place, color="0.6", linestyle="--", linewidth=1.0)
+    axes.set_xlabel("position: draw 1 at 0, draw 2 at 1")
+    axes.set_ylabel("log density, less its highest [nats]")
+    axes.legend()
+    return figure
+
+
+def _table(title: str, values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
+    table = np.asarray(values, np.float64)
+    if table.shape != shape:
+        raise ValueError(
+            f"`densities[{title!r}]` has shape {table.shape}, but the grid has {shape}, a row for "
+            "each entry of `second`."
+        )
+    if np.isnan(table).any() or np.isposinf(table).any() or not np.isfinite(table).any():
+        raise ValueError(
+            f"`densities[{title!r}]` holds NaN or +inf, or no finite value: a log density is "
+            "finite, or -inf where the density vanishes."
+        )
+    return table

@@ -1,0 +1,116 @@
+"""The metrics of a study along its arms, with error bars."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
+
+_MARKERS = "osD^vP"
+
+
+@styled
+def plot_study(
+    curves: Mapping[str, ArrayLike],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    logarithmic: bool = False,
+) -> Figure:
+    """A curve for each arm; one without a place on the x axis is a level across it.
+
+    Where no arm has a place, they stand side by side.
+
+    Args:
+        curves: arm -> rows (x, mean, standard error), shape (n, 3). A standard error that is NaN,
+            of a single run, is drawn without a bar. An arm without a place is one row whose x is
+            NaN.
+        x_label, y_label, title: words of the axes.
+        logarithmic: whether the x axis is.
+
+    Returns:
+        A figure with one axes.
+
+    Raises:
+        ValueError: a shape is not (n, 3), a mean is not finite, an x is NaN among several rows, or
+            an x is not positive on a logarithmic axis.
+    """
+    tables = {arm: _table(arm, rows) for arm, rows in curves.items()}
+    if not tables:
+        raise ValueError("`curves` is empty, so there is nothing to draw.")
+    xs = np.concatenate([table[:, 0] for table in tables.values()])
+    placed = xs[~np.isnan(xs)]
+    if logarithmic and placed.size and placed.min() <= 0:
+        raise ValueError(f"`x` reaches down to {placed.min():g}, but the axis is logarithmic.")
+    figure = new_figure(width=5.6, height=3.8)
+    axes = figure.subplots()
+    if not placed.size:
+        _side_by_side(axes, tables)
+    else:
+        for index, (arm, table) in enumerate(tables.items()):
+            if np.isnan(table[0, 0]):
+                _level(axes, arm, table[0], palette(index))
+                continue
+            x, mean, error = table[np.argsort(table[:, 0])].T
+            axes.errorbar(
+                x,
+                mean,
+                yerr=np.nan_to_num(error),
+                color=palette(index),
+                marker=_MARKERS[index % len(_MARKERS)],
+                capsize=2.5,
+                label=arm,
+            )
+        axes.set_xscale("log" if logarithmic else "linear")
+        axes.legend()
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(f"{y_label}, mean ± standard error")
+    axes.set_title(title)
+    return figure
+
+
+def _level(axes: Axes, arm: str, row: NDArray[np.float64], color: str) -> None:
+    _, mean, error = row
+    axes.axhline(mean, color=color, linestyle="--", label=arm)
+    if not np.isnan(error):
+        axes.axhspan(mean - error, mean + error, color=color, alpha=0.12, linewidth=0)
+
+
+def _side_by_side(axes: Axes, tables: Mapping[str, NDArray[np.float64]]) -> None:
+    rows = np.concatenate(list(tables.values()))
+    places = np.arange(len(rows))
+    axes.errorbar(
+        places,
+        rows[:, 1],
+        yerr=np.nan_to_num(rows[:, 2]),
+        color=palette(0),
+        marker="o",
+        linestyle="",
+        capsize=2.5,
+    )
+    axes.set_xticks(places, list(tables), rotation=30, ha="right")
+    axes.set_xlim(-0.5, len(rows) - 0.5)
+
+
+def _table(arm: str, rows: ArrayLike) -> NDArray[np.float64]:
+    table = np.asarray(rows, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != 3 or not len(table):
+        raise ValueError(
+            f"`curves[{arm!r}]` has shape {table.shape}, but rows of (x, mean, standard error) are "
+            "drawn, shape (n, 3)."
+        )
+    if np.isnan(table[:, 0]).any() and len(table) > 1:
+        raise ValueError(
+            f"`curves[{arm!r}]` has {len(table)} rows and an x that is NaN: an arm without a place "
+            "on the x axis is one row."
+        )
+    if not np.isfinite(table[:, 1]).all():
+        raise ValueError(
+            f"`curves[{arm!r}]` has a mean that is not finite. The figure would hide it: leave it "
+            "out, and say so."
+        )
+    return table

@@ -1,0 +1,56 @@
+"""Words for optimisers, schedules and modes: what they build is what they say."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.fitting import settable
+from bayesnn_ppl.cli.optimisers import with_objects
+from bayesnn_ppl.inference.training import cosine
+
+
+def moves(optimiser, gradients):
+    """The updates that an optimiser makes of gradients, one after another."""
+    state = optimiser.init(jnp.zeros(()))
+    made = []
+    for gradient in gradients:
+        update, state = optimiser.update(jnp.asarray(gradient), state, jnp.zeros(()))
+        made.append(float(update))
+    return np.array(made)
+
+
+def test_gradient_descent_with_momentum():
+    made = with_objects({"optimiser": "sgd", "learning_rate": 0.1, "momentum": 0.5, "epochs": 3})
+    assert set(made) == {"optimiser", "epochs"}
+    # m = 1, 0.5 + 2, 1.25 + 0
+    np.testing.assert_allclose(moves(made["optimiser"], [1.0, 2.0, 0.0]), [-0.1, -0.25, -0.125])
+    usual = with_objects({"optimiser": "sgd", "learning_rate": 0.1})["optimiser"]
+    np.testing.assert_allclose(moves(usual, [1.0, 0.0]), [-0.1, -0.09], rtol=1e-6)
+    bnn.approximations.MAP(bnn.models.linear(), **made)
+
+
+def test_schedules_and_modes():
+    assert with_objects({"schedule": "cosine"}) == {"schedule": cosine}
+    assert with_objects({"schedule": "constant"}) == {"schedule": None}
+    assert with_objects({"optimiser": "adamw", "learning_rate": 1.0}) == {"learning_rate": 1.0}
+    made = with_objects({"mode": "map", "mode_epochs": 7, "epochs": 3})
+    assert made == {"mode": bnn.approximations.MAP(epochs=7), "epochs": 3}
+    assert {"momentum", "optimiser", "schedule", "epochs"} <= set(settable("map"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"optimiser": "sdg"}, "Did you mean `sgd`"),
+        ({"schedule": "cosin"}, "Did you mean `cosine`"),
+        ({"optimiser": "sgd"}, "needs `--set learning_rate"),
+        ({"momentum": 0.9}, "is that of `--set optimiser=sgd`"),
+        ({"optimiser": "sgd", "learning_rate": 1.0, "momentum": 1.5}, "from 0 to below 1"),
+        ({"optimiser": "sgd", "learning_rate": -1.0}, "positive"),
+        ({"mode_epochs": 3}, "`--set mode=map` begins at"),
+    ],
+)
+def test_bad_words_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        with_objects(settings)

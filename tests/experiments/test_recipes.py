@@ -1,0 +1,159 @@
+"""Recipes: every file parses and translates at every scale, and bad ones are refused in a sentence."""
+
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import zoo
+from bayesnn_ppl.cli.fitting import made_approximation
+from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
+from bayesnn_ppl.cli.methods import apply_method
+from bayesnn_ppl.cli.recipe_words import arguments_of
+from bayesnn_ppl.experiments import SCALES, load_recipe, recipe_names
+
+# What the data of the recipes are, so that programs can be built without them.
+CLASSES = {"cifar10": 10, "cifar100": 100, "imdb": 2, "mnist": 10, "digits": 10}
+# The published figures, once more.
+PUBLISHED = {
+    "hmc-cifar10": (0.8964, 0.9401, 0.074),
+    "sgld-cifar10": (0.8932, 0.9154, 0.110),
+    "sghmc-cifar10": (0.8938, 0.9198, 0.109),
+    "sghmc-clr-cifar10": (0.8963, 0.9267, 0.099),
+    "sghmc-clr-prec-cifar10": (0.8746, 0.9096, 0.111),
+    "mile-airfoil": (0.1215, -0.9126),
+    "mile-bikesharing": (0.2261, -0.7315),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_becomes_a_program_and_a_method(name, scale):
+    recipe = load_recipe(name)
+    settings = recipe.at(scale)
+    arguments = arguments_of(recipe.command, settings, name)
+    options = vars(arguments)
+    classes = CLASSES.get(arguments.data)
+    task = "regression" if classes is None else "classification"
+    program = zoo.build(arguments.model, options, task=task, classes=classes)
+    if recipe.command == "sample":
+        apply_method(arguments)
+        check_kernel(options)
+        kernel = make_kernel(program, chosen_kernel(options))
+        assert kernel.model is program
+    else:
+        words = dict(word.split("=", 1) for word in arguments.set)
+        own = {key: settings[key] for key in words}
+        own = {key: None if value == "none" else value for key, value in own.items()}
+        assert made_approximation(arguments.approximation, program, own).model is program
+    if scale == "tiny":
+        assert arguments.data in ("digits", "diabetes"), "Tiny recipes need no data folder."
+    if arguments.data in ("cifar10", "imdb") and scale == "full":
+        assert arguments.reference == arguments.data
+    assert recipe.scales[scale].note
+
+
+def test_published_figures():
+    for name in recipe_names():
+        found = tuple(figure.value for figure in load_recipe(name).published)
+        assert found == PUBLISHED.get(name, ()), name
+
+
+def test_published_settings():
+    def full(name):
+        return load_recipe(name).at("full")
+
+    for name, temperature, length in (
+        ("hmc-imdb", 1.0, 0.24),
+        ("hmc-imdb-t03", 0.3, 0.136),
+        ("hmc-imdb-t01", 0.1, 0.078),
+        ("hmc-imdb-t003", 0.03, 0.043),
+    ):
+        settings = full(name)
+        assert settings["posterior_temperature"] == temperature
+        # Rounded in the README, by the rule (π/2)√(T · prior variance).
+        rule = bnn.kernels.izmailov_trajectory(settings["prior_variance"], temperature)
+        assert settings["trajectory_length"] == pytest.approx(rule, rel=0.04)
+    hmc = full("hmc-cifar10")
+    assert round(hmc["trajectory_length"] / hmc["step_size"]) == 70248
+    epoch = 40960 // 80
+    for name, epochs in (("sgld-cifar10", 10), ("sghmc-cifar10", 10), ("sghmc-clr-cifar10", 50)):
+        settings = full(name)
+        assert settings["steps_per_draw"] == epochs * epoch
+        assert settings["warmup"] * epochs == 1000 and settings["draws"] * epochs == 9000
+    assert full("sgd-cifar10")["learning_rate"] == pytest.approx(3e-7 * 40960)
+    assert full("sgd-cifar100")["learning_rate"] == pytest.approx(1e-6 * 40960)
+    assert full("sgd-imdb")["learning_rate"] == pytest.approx(3e-7 * 20000)
+    assert "reference" not in full("sgd-cifar100")
+
+
+GOOD = """
+title = "T"
+source = "S"
+command = "sample"
+[settings]
+model = "linear"
+[tiny]
+note = "n"
+[cpu]
+note = "n"
+[full]
+note = "n"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("title =", "titel ="), r"`titel` in .*means nothing there. Did you mean `title`"),
+        (('title = "T"', ""), "lacks `title`, a text in quotes"),
+        (('title = "T"', "title = 3"), "`title` in .* must be a text in quotes, not 3"),
+        (('"sample"', '"train"'), "`command` in .* must be sample or fit, not `train`"),
+        (('"S"', "S"), "cannot be read as TOML"),
+        (("[cpu]", "[cpus]"), "Did you mean `cpu`"),
+        (('[cpu]\nnote = "n"\n', ""), "lacks `cpu`, a table"),
+        (('[cpu]\nnote = "n"\n', "[cpu]\n"), r"\[cpu\] of .* lacks `note`"),
+        (('"linear"', "{ a = 1 }"), "`model` in .settings. of .* must be a text, a number"),
+        (('"sample"', '"sample"\nextends = "hmc"'), "no recipe `hmc`. Did you mean"),
+        (('"sample"', '"sample"\npublished = [{ metric = "nll" }]'), "lacks `value`, a number"),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(change, sentence, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    assert load_recipe(str(path)).at("tiny") == {"model": "linear"}
+    assert change[0] in GOOD
+    path.write_text(GOOD.replace(*change))
+    with pytest.raises(ValueError, match=sentence):
+        load_recipe(str(path))
+
+
+def test_a_circle_of_recipes_is_refused(tmp_path):
+    first, second = tmp_path / "a.toml", tmp_path / "b.toml"
+    first.write_text(f'extends = "{second}"')
+    second.write_text(f'extends = "{first}"')
+    with pytest.raises(ValueError, match="extends it in turn"):
+        load_recipe(str(first))
+
+
+def test_names_that_are_none(tmp_path):
+    with pytest.raises(ValueError, match="There is no recipe `hmc-imbd`. Did you mean `hmc-imdb`"):
+        load_recipe("hmc-imbd")
+    with pytest.raises(FileNotFoundError, match="Give the path of a .toml file"):
+        load_recipe(str(tmp_path / "none.toml"))
+    with pytest.raises(ValueError, match="there are tiny, cpu, full"):
+        load_recipe("hmc-imdb").at("huge")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("hmc-imdb", {"step_sise": 1.0}, "Here has no setting `step_sise`. Did you mean `step_s"),
+        ("hmc-imdb", {"step_size": -1.0}, "Here: --step-size: must be above 0"),
+        ("hmc-imdb", {"float64": 1}, "true or false"),
+        ("hmc-imdb", {"out": "x"}, "no setting `out`"),
+        ("sgd-imdb", {"epoch": 3}, "Did you mean `epochs`"),
+    ],
+)
+def test_bad_settings_are_refused_in_a_sentence(name, settings, sentence):
+    recipe = load_recipe(name)
+    with pytest.raises(ValueError, match=sentence):
+        arguments_of(recipe.command, recipe.at("tiny", settings), "Here")

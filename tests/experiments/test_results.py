@@ -1,0 +1,47 @@
+"""The table of a study, its means with errors, and its figures."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayesnn_ppl.experiments import load_study, read_results, run_study
+from tests.experiments.cells import STUDY, figures_of
+
+
+@pytest.fixture
+def results(tmp_path):
+    (tmp_path / "mine.toml").write_text(STUDY)
+    study = load_study(str(tmp_path / "mine.toml"))
+    run_study(study, "tiny", tmp_path / "out", figures_of)
+    return read_results(study, "tiny", tmp_path / "out")
+
+
+def test_means_and_standard_errors_over_seeds(results):
+    points = {(p.arm, p.x): p for p in results.points("nll")}
+    assert set(points) == {("cold", 5.0), ("cold", 10.0), ("cold", 20.0), ("plain", None)}
+    # Seeds 0 and 1 give x/10 and 1 + x/10: sd 1/√2, over √2.
+    for (_, x), point in points.items():
+        assert point.mean == pytest.approx(0.5 + (x or 0) / 10)
+        assert point.error == pytest.approx(0.5) and point.seeds == 2
+    one = results.table[results.table["seed"] == 0]
+    lonely = type(results)(results.study, "tiny", one, 4).points("nll")[0]
+    assert np.isnan(lonely.error) and lonely.seeds == 1
+    with pytest.raises(ValueError, match="No cell .* has `nil`. They have .*nll"):
+        results.points("nil")
+
+
+def test_one_parquet_table_and_figures(results, tmp_path):
+    paths = results.write(tmp_path)
+    assert [p.name for p in paths] == ["results.parquet", "nll.pdf", "nll.png"]
+    table = pd.read_parquet(paths[0])
+    assert len(table) == 8 and list(table.columns[:4]) == ["cell", "arm", "recipe", "scale"]
+    assert json.loads(table["settings"][0])["draws"] == 5
+    assert paths[1].read_bytes().startswith(b"%PDF") and paths[2].stat().st_size > 1000
+
+
+def test_before_the_first_cell_there_is_an_empty_table(results, tmp_path):
+    nothing = read_results(results.study, "tiny", tmp_path / "nowhere")
+    assert nothing.missing == 8 and nothing.table.empty
+    assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]

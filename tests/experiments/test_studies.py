@@ -1,0 +1,79 @@
+"""Studies: every file's cells translate at every scale, and bad ones are refused in a sentence."""
+
+import pytest
+
+from bayesnn_ppl.cli.recipe_words import arguments_of
+from bayesnn_ppl.experiments import SCALES, load_recipe, load_study, recipe_names, study_names
+from tests.experiments.cells import STUDY
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", study_names())
+def test_every_cell_becomes_a_command(name, scale):
+    cells = load_study(name).cells(scale)
+    for cell in cells:
+        recipe = load_recipe(cell.recipe)
+        arguments = arguments_of(recipe.command, recipe.at(scale, cell.overrides), cell.arm)
+        assert arguments.seed == cell.seed
+        if scale == "tiny":
+            assert arguments.data in ("digits", "diabetes")
+    assert len(cells) <= 16 or scale != "tiny" or name == "every-recipe"
+
+
+def test_the_study_of_every_recipe_has_every_recipe():
+    assert [cell.recipe for cell in load_study("every-recipe").cells("cpu")] == recipe_names()
+
+
+def test_both_temperatures_are_swept():
+    cells = load_study("cold-posterior").cells("cpu")
+    moved = {arm: set() for arm in ("whole posterior", "likelihood")}
+    for cell in cells:
+        settings = load_recipe(cell.recipe).at("cpu", cell.overrides)
+        other = {"whole posterior": "temperature", "likelihood": "posterior_temperature"}[cell.arm]
+        assert settings.get(other, 1.0) == 1.0, "Tempered twice."
+        moved[cell.arm].add(cell.x)
+    assert moved["whole posterior"] == moved["likelihood"] == {0.01, 0.03, 0.1, 0.3, 1.0}
+    assert len(cells) == 30
+
+
+def test_places_of_lists_and_tables():
+    assert {c.x for c in load_study("depth").cells("full")} == {1.0, 2.0, 3.0, 4.0}
+    assert {c.x for c in load_study("width").cells("full")} == {16, 32, 64, 128, 256, 512}
+    (first, *_) = load_study("long-chain").cells("tiny")
+    assert first.x == 1.0 and first.overrides["draws"] == 16
+
+
+def test_a_cell_is_its_settings(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    before = [cell.key for cell in load_study(str(path)).cells("tiny")]
+    assert len(set(before)) == 8
+    path.write_text(STUDY.replace("draws = [5, 10, 20]", "draws = [5, 11, 20]"))
+    after = [cell.key for cell in load_study(str(path)).cells("tiny")]
+    assert len(set(before) & set(after)) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("question", "qestion"), "Did you mean `question`"),
+        (('"hmc-imdb"', '"hmc-imbd"'), "There is no recipe `hmc-imbd`"),
+        (('sweep = "draws"', 'sweeps = "draws"'), "Did you mean `sweep`"),
+        (('sweep = "draws"', 'sweep = "draw"'), "`draws` in the values .* Did you mean `draw`"),
+        (('sweep = "draws"', 'sweep = "draws"\nposition = "last"'), "must be one of value, length"),
+        (('"plain"', '"cold"'), "each of its own name"),
+        (("seeds = [0, 1]", "seeds = []"), "nothing to run"),
+        (("seeds = [0, 1]", "seeds = [0, 0]"), "same settings"),
+        (("seeds = [0, 1]", "seeds = [0.5]"), "Each seed .* must be a whole number"),
+        (("draws = [5, 10, 20]", ""), r"\[tiny.values\] has none of it"),
+        (("draws = [5, 10, 20]", "draws = [[5]]"), "must be a number, not"),
+        (("draws = [5, 10, 20]", "draws = [{ warmup = 3 }]"), "does not have it"),
+        (("[tiny]", "[tiny]\nseed = 3"), "Did you mean `seeds`"),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(change, sentence, tmp_path):
+    path = tmp_path / "mine.toml"
+    assert change[0] in STUDY
+    path.write_text(STUDY.replace(*change))
+    with pytest.raises(ValueError, match=sentence):
+        load_study(str(path)).cells("tiny")
