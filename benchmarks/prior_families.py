@@ -168,12 +168,12 @@ def paired(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     known = {(r["data"], r["family"], r["split"]): r for r in runs}
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for name in dict.fromkeys(r["data"] for r in runs):
-        table[name] = {}
         for family in FAMILIES:
             splits = [s for n, f, s in known if (n, f) == (name, family) and (n, BASE, s) in known]
             if splits:
                 pairs = [(known[name, family, s], known[name, BASE, s]) for s in sorted(splits)]
-                table[name][family] = _compared(pairs, against_itself=family == BASE)
+                row = _compared(pairs, against_itself=family == BASE)
+                table.setdefault(name, {})[family] = row
     return table
 
 
@@ -209,53 +209,38 @@ def _rows(run: Mapping[str, Any]) -> Array:
 
 def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """One line for each data set and family."""
-    print(
-        f"{'':25}{'NLL':>8}{'less normal':>12}  errors: rows, splits, chains{'R-hat':>9}{'ESS':>6}"
-    )
     for name, families in table.items():
         for family, row in families.items():
-            less = " " * 42
+            line = f"{name:15}{family:10}NLL {row['nll']:.4f}"
             if "difference" in row:
-                splits = row["standard_error_splits"]
-                less = (
-                    f"{row['difference']:>+12.4f}  {row['standard_error_rows']:>8.4f}"
-                    f"{splits if splits is None else format(splits, '.4f')!s:>10}"
-                    f"{row['sampling_error']:>10.4f}"
-                )
-            print(
-                f"{name:15}{family:10}{row['nll']:>8.4f}{less}"
-                f"{row['function_rhat']:>9.3f}{row['function_ess']:>6.0f}"
-            )
+                kinds = ("standard_error_rows", "standard_error_splits", "sampling_error")
+                errors = ("-" if row[kind] is None else f"{row[kind]:.4f}" for kind in kinds)
+                line += f", less normal {row['difference']:+.4f} ± {', '.join(errors)}"
+            print(f"{line}; R-hat {row['function_rhat']:.3f}, ESS {row['function_ess']:.0f}")
 
 
-def picture(runs: list[dict[str, Any]]) -> Any:
+def picture(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Any:
     """The differences with their errors, a panel for each data set."""
     from bayesnn_ppl.plots.figure import new_figure, palette, styled
 
     @styled
     def plot() -> Any:
-        table = paired(runs)
         figure = new_figure(width=3.4 * len(table) + 0.8, height=2.7)
         axes = figure.subplots(1, len(table), squeeze=False, sharey=True)[0]
         others = [family for family in FAMILIES if family != BASE]
         for axis, (name, families) in zip(axes, table.items(), strict=True):
             axis.axvline(0, color="0.1", linewidth=0.8, linestyle="--")
             for place, family in enumerate(others):
-                row = families.get(family, {})
-                if "difference" not in row:
+                if family not in families:
                     continue
-                by_split = row["by_split"]
-                if len(by_split) > 1:
-                    axis.plot(by_split, [place + 0.18] * len(by_split), ".", color="0.6")
-                for width, size in ((3.0, "standard_error_rows"), (1.0, "sampling_error")):
-                    axis.errorbar(
-                        row["difference"],
-                        place,
-                        xerr=2 * row[size],
-                        color=palette(place) if width > 1 else "0.1",
-                        linewidth=width,
-                        marker="o",
-                    )
+                row = families[family]
+                if row["splits"] > 1:
+                    axis.plot(row["by_split"], [place + 0.18] * row["splits"], ".", color="0.6")
+                for size, style in (
+                    ("standard_error_rows", {"color": palette(place), "linewidth": 3}),
+                    ("sampling_error", {"color": "0.1", "linewidth": 1}),
+                ):
+                    axis.errorbar(row["difference"], place, xerr=2 * row[size], marker="o", **style)
             axis.set_ylim(-0.5, len(others) - 0.5)
             axis.margins(x=0.15)
             worst = max(row["function_rhat"] for row in families.values())
@@ -275,8 +260,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     stored = json.loads(path.read_text())
-    settings = json.loads(json.dumps(SETTINGS))
-    if stored["settings"] != settings:
+    if stored["settings"] != json.loads(json.dumps(SETTINGS)):
         raise SystemExit(
             f"{path} holds runs of other settings, {stored['settings']}. Give another --out, or "
             "move it away."
@@ -330,8 +314,10 @@ def main() -> None:
         if time.perf_counter() - began > 60 * options.minutes and count < len(missing):
             print(f"{len(missing) - count} runs are left: call the same command again.")
             break
-    print_table(paired(runs))
-    picture(runs).savefig(options.out / "prior_families.png")
+    table = paired(runs)
+    print_table(table)
+    if table:
+        picture(table).savefig(options.out / "prior_families.png")
 
 
 if __name__ == "__main__":

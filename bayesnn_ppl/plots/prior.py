@@ -1,9 +1,12 @@
 """What a prior means: functions drawn from it, the classes they choose, and what layers do."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from matplotlib.tri import Triangulation
 from numpy.typing import ArrayLike, NDArray
 
@@ -128,11 +131,11 @@ def plot_function_surfaces(
     for number, (axis, surface) in enumerate(zip(axes, chosen, strict=False)):
         drawn = axis.tricontourf(mesh, surface, levels=levels)
         axis.set_title(f"draw {number + 1}")
-    figure.colorbar(drawn, ax=list(axes[:-1]), label=y_label, location="bottom")
+    _bar(figure, drawn, list(axes[:-1]), y_label)
     spread = values.std(axis=0)
     sd = axes[-1].tricontourf(mesh, spread, levels=_levels(spread))
     axes[-1].set_title(f"sd of {len(values)} draws")
-    figure.colorbar(sd, ax=axes[-1], label=f"sd of {y_label}", location="bottom")
+    _bar(figure, sd, [axes[-1]], f"sd of {y_label}")
     for axis in axes:
         axis.set_xlabel(x_labels[0])
     axes[0].set_ylabel(x_labels[1])
@@ -261,7 +264,18 @@ def _shares(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _levels(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bounds of colours, of which two must differ though the values do not."""
+    """Round numbers as bounds of colours, of which two must differ though the values do not."""
     low, high = float(values.min()), float(values.max())
     margin = 1e-6 + 1e-6 * abs(high) if high - low < 1e-9 * max(1.0, abs(high)) else 0.0
-    return np.linspace(low - margin, high + margin, 21)
+    return np.asarray(MaxNLocator(20).tick_values(low - margin, high + margin))
+
+
+def _bar(figure: Figure, drawn: Any, axes: list[Any], label: str) -> None:
+    """A bar of colours below some panels, with as many numbers and as long lines as fit there."""
+    figure.colorbar(
+        drawn,
+        ax=axes,
+        location="bottom",
+        ticks=MaxNLocator(4 if len(axes) == 1 else 6),
+        label=textwrap.fill(label, 34 * len(axes), break_long_words=False),
+    )

@@ -40,6 +40,23 @@ def test_surfaces_share_their_colours_and_show_the_spread():
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("a", "b")
 
 
+@pytest.mark.parametrize("shown", [1, 3])
+@pytest.mark.parametrize("size", [0.0123, 1.0, 56789.0])
+def test_numbers_and_words_of_the_bars_of_colours_have_room(shown, size):
+    functions = size * (3 + np.sin(np.arange(4)[:, None] + SQUARE[:, 0] + SQUARE[:, 1]))
+    label = "disease progression in a year [standardised]"
+    figure = plot_function_surfaces(SQUARE, functions, shown=shown, y_label=label)
+    figure.draw_without_rendering()
+    for axis in figure.axes[-2:]:
+        boxes = [text.get_window_extent() for text in axis.get_xticklabels() if text.get_text()]
+        low, high = axis.get_xlim()
+        boxes = [b for b, at in zip(boxes, axis.get_xticks(), strict=True) if low <= at <= high]
+        assert len(boxes) >= 2
+        assert all(one.x1 + 2 < two.x0 for one, two in zip(boxes, boxes[1:], strict=False))
+        words = axis.xaxis.label.get_window_extent()
+        assert figure.bbox.x0 <= words.x0 and words.x1 <= figure.bbox.x1
+
+
 def test_constant_surfaces_can_be_drawn():
     assert plot_function_surfaces(SQUARE, np.ones((2, 6))).axes
 
