@@ -7,6 +7,7 @@ again. What runs a cell is handed in: the command line's runs are above this pac
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -162,9 +163,17 @@ def _run(
 
     with _backend(jobs, engine, scheduler) as count:
         parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
-        yield from parallel(
+        outcomes = parallel(
             joblib.delayed(complete)(cell, folder.resolve(), run_cell) for cell in cells
         )
+        try:
+            for outcome in outcomes:
+                yield outcome
+        finally:
+            with warnings.catch_warnings():
+                # Of cells that are cut off: their results, if any, are on disk all the same.
+                warnings.simplefilter("ignore", UserWarning)
+                outcomes.close()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The plane through three draws: its coordinates, and the densities in it against the exact ones."""
+"""The plane through three draws: its coordinates, and its densities against exact ones."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Recipes: every file parses and translates at every scale, and bad ones are refused in a sentence."""
+"""Recipes: every file translates at every scale, and bad ones are refused in a sentence."""
 
 import pytest
 
@@ -69,6 +69,7 @@ def test_published_settings():
     ):
         settings = full(name)
         assert settings["posterior_temperature"] == temperature
+        assert settings["trajectory_length"] == length
         # Rounded in the README, by the rule (π/2)√(T · prior variance).
         rule = bnn.kernels.izmailov_trajectory(settings["prior_variance"], temperature)
         assert settings["trajectory_length"] == pytest.approx(rule, rel=0.04)
