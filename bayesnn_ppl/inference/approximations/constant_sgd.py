@@ -91,7 +91,7 @@ class ConstantSGD:
     burn_in: int = 50
 
     def __post_init__(self) -> None:
-        check_mode(self.mode)
+        check_mode(self.mode, "ConstantSGD")
         for name in ("members", "batch_size", "draws"):
             whole_number(getattr(self, name), f"`{name}`", at_least=1)
         if self.every is not None:

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.marginal_likelihood import DuringTraining
-from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP, check_mode, find_mode
+from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.normal_law import (
     NO_NOISE,
     Found,
@@ -14,6 +14,7 @@ from bayesnn_ppl.inference.approximations.normal_law import (
     as_fitted,
     law_around,
 )
+from bayesnn_ppl.inference.approximations.starting_modes import check_mode, find_mode
 from bayesnn_ppl.inference.curvature.around import check_structure
 from bayesnn_ppl.inference.curvature.local import LocalProgram
 from bayesnn_ppl.inference.curvature.selection import check_layers, select

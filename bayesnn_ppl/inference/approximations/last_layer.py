@@ -10,8 +10,9 @@ import numpy as np
 
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.laplace import Laplace
-from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP, check_mode
+from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.normal_law import Found, as_fitted, law_around
+from bayesnn_ppl.inference.approximations.starting_modes import check_mode
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.curvature.selection import select
 from bayesnn_ppl.likelihoods.observed import base_distribution

@@ -2,34 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import numpy as np
-from numpyro.infer.util import unconstrain_fn
-
-from bayesnn_ppl.identity import describe, identity_key
-from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
+from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
 from bayesnn_ppl.inference.training import cosine
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.storage import variable_names
 
-__all__ = ["MAP", "Mode", "check_mode", "find_mode"]
-
-
-class Mode(NamedTuple):
-    """Where an approximation around a mode begins.
-
-    Attributes:
-        position: latent site -> unconstrained value.
-        record: how it was found, JSON-ready.
-        findings: what did not go well.
-    """
-
-    position: dict[str, np.ndarray]
-    record: dict[str, Any]
-    findings: tuple[Finding, ...]
+__all__ = ["MAP"]
 
 
 @dataclass(frozen=True)
@@ -97,77 +76,3 @@ class MAP(TrainedByGradients):
             findings=self.findings(trained),
             interrupted=trained.interrupted,
         )
-
-    def find(self, problem: Problem) -> Mode:
-        """The mode of the problem's program, for an approximation that begins there.
-
-        Raises:
-            ValueError: this `MAP` was built from another program.
-            RuntimeError: no attempt ended at finite parameters.
-            KeyboardInterrupt: training was interrupted; a half-trained network is no mode.
-        """
-        if self.model is not None and self.model is not problem.model:
-            if identity_key(self.model) != identity_key(problem.model):
-                raise ValueError(
-                    "The MAP that the approximation begins with was built from another model: "
-                    f"{describe(self.model)} and {describe(problem.model)}. Leave its model out."
-                )
-        trained = self.train_members(problem, 1)
-        if trained.interrupted:
-            raise KeyboardInterrupt
-        self.require_trained(trained)
-        position = {name: value[0] for name, value in trained.positions.items()}
-        return Mode(position, self.describe_training(trained), self.findings(trained))
-
-
-def check_mode(mode: Any, name: str) -> None:
-    """TypeError unless `mode`, of the approximation `name`, is what `find_mode` takes."""
-    if mode is not None and not isinstance(mode, MAP | Posterior):
-        raise TypeError(
-            f"`{name}(mode=...)` is `MAP(...)` with settings of your own, the posterior of a fit "
-            f"of the same model, or None for `MAP()`, not {mode!r}."
-        )
-
-
-def find_mode(problem: Problem, mode: MAP | Posterior | None) -> Mode:
-    """The mode that an approximation begins at.
-
-    Args:
-        problem: the program and its data.
-        mode: settings to find it by, None for those of `MAP()`; or the posterior of a fit of the
-            same program, whose first draw it is.
-
-    Raises:
-        ValueError: the `MAP` or the posterior is of another program, or holds no weights.
-        RuntimeError, KeyboardInterrupt: see `MAP.find`.
-    """
-    if not isinstance(mode, Posterior):
-        return (MAP() if mode is None else mode).find(problem)
-    if mode.model is not None and identity_key(mode.model) != identity_key(problem.model):
-        raise ValueError(
-            "The posterior given as `mode` is of another model: "
-            f"{describe(mode.model)} and {describe(problem.model)}. Fit a `MAP` of this one."
-        )
-    if not mode.has_weights:
-        raise ValueError(
-            "The posterior given as `mode` kept no weights: fit it with `keep=None`, or give a "
-            "`MAP(...)`."
-        )
-    draws = mode.draws
-    values = {}
-    for site, name in variable_names(problem.summary.latents).items():
-        shape = problem.summary.latents[site]
-        if name not in draws or draws[name].shape[2:] != shape:
-            found = "none" if name not in draws else f"shape {draws[name].shape[2:]}"
-            raise ValueError(
-                f"The posterior given as `mode` is of another model: this one has `{site}` of "
-                f"shape {shape}, and there it has {found}. Fit a `MAP` of this one."
-            )
-        values[site] = draws[name][0, 0].astype(np.float64 if problem.float64 else np.float32)
-    position = unconstrain_fn(problem.model, (problem.x, problem.y), {}, values)
-    run = mode.provenance
-    return Mode(
-        {name: np.asarray(value) for name, value in jax.device_get(position).items()},
-        {"given": run.get("kernel"), "created": run.get("created")},
-        (),
-    )

@@ -17,7 +17,7 @@ from bayesnn_ppl.inference.approximations.marginal_likelihood import (
     Hyperparameters,
     train_by_evidence,
 )
-from bayesnn_ppl.inference.approximations.maximum_a_posteriori import Mode
+from bayesnn_ppl.inference.approximations.starting_modes import Mode
 from bayesnn_ppl.inference.approximations.tuning import (
     by_group,
     curvature_findings,

@@ -1,58 +1,77 @@
-"""The modes that approximations around several of them begin at."""
+"""The modes that approximations around one of them, or several, begin at."""
 
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpyro import handlers
-from numpyro.distributions.transforms import biject_to
+from numpyro.infer.util import unconstrain_fn
 
 from bayesnn_ppl.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.storage import variable_names
 
-__all__ = ["Modes", "check_mode", "find_modes"]
+__all__ = ["Mode", "Modes", "check_mode", "find_mode", "find_modes"]
+
+
+class Mode(NamedTuple):
+    """Where an approximation around a mode begins.
+
+    Attributes:
+        position: latent site -> unconstrained value.
+        record: how it was found, JSON-ready.
+        findings: what did not go well.
+    """
+
+    position: dict[str, np.ndarray]
+    record: dict[str, Any]
+    findings: tuple[Finding, ...]
 
 
 class Modes(NamedTuple):
-    """Where members begin.
-
-    Attributes:
-        positions: latent site -> unconstrained values (members, ...).
-        record: how they were found, JSON-ready.
-        findings: what did not go well.
-    """
+    """Where the members of an approximation begin; `positions` have a leading axis of members."""
 
     positions: dict[str, np.ndarray]
     record: dict[str, Any]
     findings: tuple[Finding, ...]
 
 
-def check_mode(mode: Any) -> None:
-    """Raise TypeError unless `mode` is one that `find_modes` takes."""
+def check_mode(mode: Any, name: str) -> None:
+    """TypeError unless `mode`, of the approximation `name`, is one that `find_modes` takes."""
     if mode is not None and not isinstance(mode, MAP | Posterior):
         raise TypeError(
-            "`mode` must be a `MAP(...)` to train by, a posterior of the same program to begin at, "
-            f"or None for `MAP()`, not {mode!r}."
+            f"`{name}(mode=...)` is `MAP(...)` with settings of your own, the posterior of a fit "
+            f"of the same program, or None for `MAP()`, not {mode!r}."
         )
 
 
-def find_modes(problem: Problem, mode: Any, members: int) -> Modes:
+def find_mode(problem: Problem, mode: MAP | Posterior | None) -> Mode:
+    """The one mode that an approximation begins at; see `find_modes`."""
+    found = find_modes(problem, mode, 1)
+    position = {name: value[0] for name, value in found.positions.items()}
+    return Mode(position, found.record, found.findings)
+
+
+def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> Modes:
     """Train one mode for each member, or take the first draw of as many chains of a posterior.
 
     Args:
         problem: the program and its data.
-        mode: a `MAP`; a `Posterior` of the same program; None for `MAP()`.
+        mode: settings to train by, None for those of `MAP()`; or the posterior of a fit of the
+            same program.
         members: how many.
 
     Raises:
-        ValueError: the mode is of another program, or a posterior has fewer chains than members.
+        ValueError: the mode is of another program, or a posterior has no weights or fewer chains
+            than members.
         RuntimeError: a member could not be trained.
         KeyboardInterrupt: training was interrupted; a half-trained network is no mode.
     """
     if isinstance(mode, Posterior):
-        return Modes(_first_draws(problem, mode, members), {"mode": "given"}, ())
+        run = mode.provenance
+        record = {"given": run.get("kernel"), "created": run.get("created")}
+        return Modes(_first_draws(problem, mode, members), record, ())
     mode = MAP() if mode is None else mode
     if mode.model is not None and identity_key(mode.model) != identity_key(problem.model):
         raise ValueError(
@@ -63,33 +82,43 @@ def find_modes(problem: Problem, mode: Any, members: int) -> Modes:
     if trained.interrupted:
         raise KeyboardInterrupt
     mode.require_trained(trained)
-    return Modes(
-        {name: np.asarray(value) for name, value in trained.positions.items()},
-        {"mode": mode.describe_training(trained)},
-        mode.findings(trained),
-    )
+    positions = {name: np.asarray(value) for name, value in trained.positions.items()}
+    return Modes(positions, mode.describe_training(trained), mode.findings(trained))
 
 
 def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[str, np.ndarray]:
-    run = posterior.provenance
-    if run["model"] != describe(problem.model):
+    run, latents = posterior.provenance, problem.summary.latents
+    same = run["model"] == describe(problem.model)
+    if posterior.model is not None:
+        same = identity_key(posterior.model) == identity_key(problem.model)
+    if not same:
         raise ValueError(
-            f"The posterior of `mode` is of another program: {run['model']} and "
-            f"{describe(problem.model)}."
+            f"The posterior of `mode` is of another program, {run['model']}, than this one, "
+            f"{describe(problem.model)}. Give a fit of the same program."
         )
     if not posterior.has_weights or run["chains"] < members:
         kept = f"{run['chains']} chains" if posterior.has_weights else "no weights"
         raise ValueError(
             f"The posterior of `mode` has {kept}, and {members} members begin at the first draw of "
-            "a chain each."
+            "a chain each. Give a fit that kept as many, or a `MAP(...)`."
         )
-    names = {site: name for name, site in run["site_names"].items()}
-    draws = posterior.draws
-    values = {s: draws[names[s]][:members, 0] for s in problem.summary.latents}
-    first = {site: value[0] for site, value in values.items()}
-    seeded = handlers.seed(handlers.substitute(problem.model, data=first), jax.random.key(0))
-    trace = handlers.trace(seeded).get_trace(problem.x, problem.y)
+    names, draws = variable_names(latents), posterior.draws
+    absent = sorted(set(names.values()) - set(draws))
+    if absent:
+        raise ValueError(
+            f"The posterior of `mode` has no draws of {absent}, which this program has. Give a fit "
+            "of the same program."
+        )
+    dtype = np.float64 if problem.float64 else np.float32
+    found = [
+        unconstrain_fn(
+            problem.model,
+            (problem.x, problem.y),
+            {},
+            {site: draws[names[site]][member, 0].astype(dtype) for site in latents},
+        )
+        for member in range(members)
+    ]
     return {
-        site: np.stack([np.asarray(biject_to(trace[site]["fn"].support).inv(v)) for v in value])
-        for site, value in values.items()
+        site: np.stack([np.asarray(jax.device_get(z[site])) for z in found]) for site in latents
     }

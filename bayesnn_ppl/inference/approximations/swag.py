@@ -152,7 +152,7 @@ class SWAG:
     draws: int = 100
 
     def __post_init__(self) -> None:
-        check_mode(self.mode)
+        check_mode(self.mode, "SWAG")
         for name in ("members", "batch_size", "draws"):
             whole_number(getattr(self, name), f"`{name}`", at_least=1)
         if self.every is not None:

@@ -138,7 +138,7 @@ def test_a_posterior_is_taken_as_the_mode_it_is(regression, mode, fitted):
     for name, draws in mode.draws.items():
         np.testing.assert_array_equal(fitted.model.parameters[name.partition(".")[2]], draws[0, 0])
     other = bnn.models.mlp(hidden=(5,), likelihood=bnn.likelihoods.gaussian(scale=0.3))
-    with pytest.raises(ValueError, match="of another model"):
+    with pytest.raises(ValueError, match="of another program"):
         bnn.fit(Laplace(other, mode=mode), *regression, progress=False)
     nameless = bnn.Posterior(mode.tree)
     with pytest.raises(ValueError, match="of shape"):

@@ -11,17 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
-from numpyro.infer.util import unconstrain_fn
 
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
-from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP, Mode
+from bayesnn_ppl.inference.approximations.starting_modes import Mode, find_mode
 from bayesnn_ppl.inference.approximations.variational_inference.guides import group_sites, size_of
 from bayesnn_ppl.inference.approximations.variational_inference.target import Target, learned_sites
 from bayesnn_ppl.inference.training_plan import check_minibatches, resolve_training_start
 from bayesnn_ppl.inference.training_starts import start_position
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.storage import variable_names
 
 __all__ = ["Begun", "begin_target"]
 
@@ -104,7 +101,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
     _check_learned(found, type(settings).__name__, learn)
     steps = _steps_for(settings.steps, settings.epochs, rows, batch_size)
     if settings.mode is not None:
-        mode = _find_mode(problem, settings.mode)
+        mode = find_mode(problem, settings.mode)
     else:
         start = settings.start
         if start != "prior":
@@ -139,21 +136,3 @@ def _check_learned(found: Mapping[str, Any], name: str, learn: bool) -> None:
             "`priors.learned_normal(...)`, or declare one: "
             '`numpyro.param("scale", 1.0, constraint=constraints.positive)`.'
         )
-
-
-def _find_mode(problem: Problem, mode: MAP | Posterior) -> Mode:
-    """The mode by `MAP`, or the first draw of a posterior of the same program."""
-    if isinstance(mode, MAP):
-        return mode.find(problem)
-    draws, names = mode.draws, variable_names(problem.summary.latents)
-    given = {name: draws[name].shape[2:] for name in names.values() if name in draws}
-    wanted = {names[site]: tuple(shape) for site, shape in problem.summary.latents.items()}
-    if given != wanted:
-        raise ValueError(
-            f"`mode` is a posterior with the variables {given or list(draws)}, but the program has "
-            f"{wanted}: give a fit of the same program that kept its weights."
-        )
-    values = {site: draws[name][0, 0] for site, name in names.items()}
-    found = unconstrain_fn(problem.model, (problem.x, problem.y), {}, values)
-    position = {name: np.asarray(value) for name, value in found.items()}
-    return Mode(position, {"mode": mode.provenance["kernel"]}, ())
