@@ -167,7 +167,8 @@ def _run(
             joblib.delayed(complete)(cell, folder.resolve(), run_cell) for cell in cells
         )
         try:
-            for outcome in outcomes:
+            # `yield from` would close the outcomes itself, and their warning would be heard.
+            for outcome in outcomes:  # noqa: UP028
                 yield outcome
         finally:
             with warnings.catch_warnings():

@@ -152,7 +152,7 @@ class ConstantSGD:
         settled = descended._replace(losses=descended.losses[:, self.burn_in :])
         return Fitted(
             positions=layout.sites(vectors),
-            record=modes.record
+            record={"mode": modes.record}
             | {
                 "learning_rates": np.round(np.median(diagonal, axis=1), 10).tolist(),
                 "stability": np.round(stable, 6).tolist(),

@@ -216,7 +216,7 @@ class SWAG:
         settled = descended._replace(losses=descended.losses[:, self.burn_in :])
         return Fitted(
             positions=layout.sites(self._drawn(problem, moments, starts.dtype)),
-            record=modes.record
+            record={"mode": modes.record}
             | {
                 "learning_rates": np.round(rate[:, 0], 10).tolist(),
                 "stability": np.round(stable, 6).tolist(),

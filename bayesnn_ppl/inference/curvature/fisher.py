@@ -149,7 +149,8 @@ def moved_parameters(observed: Callable[[Any], Any], vector: Any) -> tuple[int, 
 
     jaxpr = jax.make_jaxpr(parameters)(vector).jaxpr
     outputs = len(jaxpr.outvars) - 1
-    moved = jaxpr.outvars[-1].aval.shape[0]
+    count: Any = jaxpr.outvars[-1].aval
+    moved = count.shape[0]
     depends = [
         bool(partial_eval.dce_jaxpr(jaxpr, [i == j for j in range(outputs + 1)])[1][0])
         for i in range(outputs)

@@ -84,11 +84,11 @@ def _described(module: Any, path: str) -> Call:
     if type(module) is linen.Dense:
         return Call(path, "dense")
     if type(module) is Conv or (type(module) is linen.Conv and _plain(module)):
-        size = module.kernel_size
+        size: Any = module.kernel_size
         size = (size,) if isinstance(size, int) else tuple(size)
-        strides = 1 if module.strides is None else module.strides
+        strides: Any = 1 if module.strides is None else module.strides
         strides = (strides,) * len(size) if isinstance(strides, int) else tuple(strides)
-        padding = module.padding
+        padding: Any = module.padding
         if not isinstance(padding, str):
             padding = tuple(tuple(pair) for pair in padding)
         return Call(path, "conv", (size, strides, padding))

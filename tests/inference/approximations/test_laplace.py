@@ -141,7 +141,7 @@ def test_a_posterior_is_taken_as_the_mode_it_is(regression, mode, fitted):
     with pytest.raises(ValueError, match="of another program"):
         bnn.fit(Laplace(other, mode=mode), *regression, progress=False)
     nameless = bnn.Posterior(mode.tree)
-    with pytest.raises(ValueError, match="of shape"):
+    with pytest.raises(ValueError, match="of another program"):
         bnn.fit(Laplace(other, mode=nameless), *regression, progress=False)
 
 
