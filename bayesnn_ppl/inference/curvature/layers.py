@@ -88,7 +88,7 @@ def _described(module: Any, path: str) -> Call:
         size = (size,) if isinstance(size, int) else tuple(size)
         strides = 1 if module.strides is None else module.strides
         strides = (strides,) * len(size) if isinstance(strides, int) else tuple(strides)
-        padding = module.padding
+        padding: Any = module.padding
         if not isinstance(padding, str):
             padding = tuple(tuple(pair) for pair in padding)
         return Call(path, "conv", (size, strides, padding))
