@@ -91,8 +91,8 @@ class Laplace:
         ...         bnn.models.mlp(hidden=(5,)), structure="kfac",
         ...         mode=bnn.approximations.MAP(epochs=20)),
         ...     *data.train, progress=False)
-        >>> posterior.predict(data.test.x).mean.shape
-        (111,)
+        >>> posterior.draws["net.Dense_0.kernel"].shape
+        (1, 100, 10, 5)
     """
 
     model: Model

@@ -187,7 +187,7 @@ def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: boo
     value, slope = jax.value_and_grad(total)(origin)
     if not gaussian:
         return value, slope, jnp.zeros(()), jnp.zeros(())
-    site = local.trace(point.centre, point.fixed, x)["y"]
+    site = local.trace(point.centre, point.fixed, x, y)["y"]
     base = base_distribution(site["fn"])
     weight = 1.0 if site["scale"] is None else site["scale"]
     weight = jnp.broadcast_to(weight, y.shape[:1]).reshape(-1, *(1,) * (y.ndim - 1))

@@ -129,7 +129,7 @@ def _maximise(
     small = 1e-7 if terms.prior_mean.dtype == jnp.float64 else 1e-4
 
     def size(gradient: Any) -> Any:
-        return optax.global_norm(gradient)
+        return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
 
     first = size(jax.grad(loss)(start))
 

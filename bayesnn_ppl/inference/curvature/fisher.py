@@ -147,7 +147,7 @@ def moved_parameters(observed: Callable[[Any], Any], vector: Any) -> tuple[int, 
         moved, known = _blocks(observed(vector))
         return [*moved, *known, jnp.zeros(len(moved))]
 
-    jaxpr = jax.make_jaxpr(parameters)(vector).jaxpr
+    jaxpr: Any = jax.make_jaxpr(parameters)(vector).jaxpr
     outputs = len(jaxpr.outvars) - 1
     count: Any = jaxpr.outvars[-1].aval
     moved = count.shape[0]

@@ -81,12 +81,16 @@ class LocalProgram:
         program: the NumPyro program.
         sites: those in the vector, in its order: layer by layer.
         shapes: of their values.
+        target: shape of y in one row.
+        discrete: whether y is.
         parameters: which parameters of the observed distribution they move, see `fisher`.
     """
 
     program: StaticProgram
     sites: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    target: tuple[int, ...] = ()
+    discrete: bool = False
     parameters: tuple[int, ...] = ()
 
     @cached_property
@@ -139,7 +143,10 @@ class LocalProgram:
 
         J_n = ∂u_n/∂t. What the program weights a row by, such as 1/T, is in u as a square root.
         """
-        site = self.trace(point.centre + point.unit * t, point.fixed, x)["y"]
+        # Any y will do, but there must be one: temperatures scale observed sites alone.
+        kind = jnp.int32 if self.discrete else jnp.result_type(float)
+        y = jnp.zeros((x.shape[0], *self.target), kind)
+        site = self.trace(point.centre + point.unit * t, point.fixed, x, y)["y"]
         return self.weigh(site, whitened_parameters(site["fn"], self.parameters))
 
     def weigh(self, site: dict[str, Any], u: Any) -> Any:

@@ -91,7 +91,7 @@ def prior_curvature(
         raise ValueError("The prior's curvature at the mode is not finite there.")
     if np.abs(crossed - precision).max() > _SAME * size:
         return _coupled(local, centre, fixed, x, y, value, gradient, allowed=coupling)
-    spread = 1 / np.sqrt(np.abs(precision) + 1e-6 * size)
+    spread = 1 / np.sqrt(np.abs(precision) + (1e-6 * size or 1.0))
     elsewhere = centre + (spread * generator.normal(size=centre.shape)).astype(centre.dtype)
     away = np.asarray(_second_order(local, elsewhere, fixed, x, y, probes[:1])[2][0])
     normal = bool(np.all(np.abs(away - precision) <= _SAME * np.abs(precision)))

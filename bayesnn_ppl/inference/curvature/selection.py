@@ -1,6 +1,7 @@
 """Which parameters an approximation around a mode is about, and the program as their function."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple
@@ -101,9 +102,10 @@ def select(problem: Problem, layers: Layers) -> Selection:
         )
     sites = in_layers(real)
     shapes = tuple(problem.summary.latents[name] for name in sites)
-    local = LocalProgram(StaticProgram(problem.model), sites, shapes)
+    target, discrete = problem.y.shape[1:], problem.summary.discrete
+    local = LocalProgram(StaticProgram(problem.model), sites, shapes, target, discrete)
     which = _moved(local, values, problem.x[:1])
-    return Selection(LocalProgram(local.program, sites, shapes, which), calls, findings)
+    return Selection(replace(local, parameters=which), calls, findings)
 
 
 def kronecker_layers(selection: Selection) -> tuple[KroneckerLayer, ...]:

@@ -198,7 +198,8 @@ def test_a_coupled_prior_needs_the_full_matrix(regression):
     assert found["predictive"] == "sampled"
     assert "not linearised" in posterior.diagnose().verdict
     with pytest.raises(ValueError, match="couples parameters"):
-        bnn.fit(Laplace(model, mode=MODE, structure="diagonal"), x, y, progress=False)
+        diagonal = Laplace(model, mode=MODE, structure="diagonal")
+        bnn.fit(diagonal, x, y, float64=True, progress=False)
 
 
 def test_layers_are_chosen_and_the_others_stay(regression, mode):

@@ -34,15 +34,17 @@ def test_structures_that_contain_the_truth_are_exact(structure, temperature):
     if temperature != 1.0:  # the wrong form: a temperature that counts twice
         twice = exact(X, Y, temperature=temperature**2)
         wrong = np.linalg.inv(twice.precision)
-        assert np.abs(law.covariance / wrong - 1).max() > 0.3
-        assert abs(law.log_evidence - twice.log_evidence) > 1
+        with arithmetic(float64=True):
+            assert np.abs(law.covariance / wrong - 1).max() > 0.3
+            assert abs(law.log_evidence - twice.log_evidence) > 1
 
 
 def test_the_diagonal_has_the_variances_of_its_theory_which_are_too_small():
     model = linear()
     law = around(Laplace(model, structure="diagonal", mode=MODE), model).law
     truth = exact(X, Y)
-    found = np.diag(law.covariance)
+    with arithmetic(float64=True):
+        found = np.diag(law.covariance)
     np.testing.assert_allclose(found, 1 / np.diag(truth.precision), rtol=1e-6)
     assert (found < np.diag(np.linalg.inv(truth.precision)) * (1 - 1e-4)).all()
 

@@ -23,7 +23,7 @@ FAMILIES = {
     "NegativeBinomial": (lambda v: dist.NegativeBinomial2(jnp.exp(v[0]), 3.0), 1),
     "BernoulliLogits": (lambda v: dist.Bernoulli(logits=2 * v[0]), 1),
     "BernoulliProbs": (lambda v: dist.Bernoulli(probs=jax.nn.sigmoid(v[0])), 1),
-    "Categorical": (lambda v: dist.Categorical(logits=v * jnp.arange(3)), 3),
+    "Categorical": (lambda v: dist.Categorical(logits=v + jnp.arange(3)), 3),
     "CategoricalProbs": (lambda v: dist.Categorical(probs=jax.nn.softmax(v)), 3),
 }
 
