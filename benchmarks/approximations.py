@@ -90,7 +90,7 @@ def run(data_name: str, split: int, method: str) -> dict[str, Any]:
         "split": split,
         "method": method,
         "rmse": float(scores["rmse"]),
-        "nll": float(scores["nll"]),
+        "nll": float(scores["nll_mixture"]),
         "seconds": round(seconds, 1),
         "status": diagnosis.status,
     }

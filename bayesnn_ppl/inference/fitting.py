@@ -211,7 +211,7 @@ class _Fit:
         sink = FolderSink(folder, self.keep)
         _fill(sink, fitted, problem, self.keep, self.probe)
         sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
-        return Posterior.load(folder.path, problem.model)
+        return Posterior.load(folder.path, fitted.opened_with(problem))
 
 
 def _prepared(

@@ -69,12 +69,11 @@ def describe_fit(
     """
     shape = (0, 0) if fitted is None else next(iter(fitted.positions.values())).shape[:2]
     summary = problem.summary
-    if fitted is not None and fitted.model is not None:
-        if set(fitted.positions) != set(summary.latents):
-            summary = inspect_model(fitted.model, problem.x, problem.y)
+    model = problem.model if fitted is None else fitted.opened_with(problem)
+    if model is not problem.model:
+        summary = inspect_model(model, problem.x, problem.y)
     described = _describe(
-        # The program that the draws predict by, so that no other is accepted with them later.
-        problem.model if fitted is None else fitted.model or problem.model,
+        model,
         summary,
         problem.x,
         problem.y,

@@ -83,6 +83,16 @@ class Fitted:
     model: Model | None = None
     centre: Mapping[str, np.ndarray] | None = None
 
+    def opened_with(self, problem: Problem) -> Model:
+        """The program to give when the result is opened again, so that no other is accepted.
+
+        It is the one fitted, which a linearised program is made from, unless the draws are of other
+        sites.
+        """
+        if self.model is None or set(self.positions) == set(problem.summary.latents):
+            return problem.model
+        return self.model
+
 
 @runtime_checkable
 class Approximation(Protocol):

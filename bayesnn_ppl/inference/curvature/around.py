@@ -18,7 +18,7 @@ from bayesnn_ppl.inference.curvature.kronecker import kronecker_curvature
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, in_chunks
 from bayesnn_ppl.inference.curvature.low_rank import low_rank_curvature
 from bayesnn_ppl.inference.curvature.prior import PriorCurvature
-from bayesnn_ppl.inference.curvature.products import curvature_blocks, curvature_diagonal
+from bayesnn_ppl.inference.curvature.products import curvature_diagonal, curvature_roots
 from bayesnn_ppl.inference.curvature.selection import Selection, kronecker_layers, rows_at_once
 from bayesnn_ppl.likelihoods.observed import base_distribution
 
@@ -174,7 +174,7 @@ def curvature_at(
     if structure == "low_rank":
         return low_rank_curvature(local, point, rows, rank, problem.seed)
     parts = _parts(local, structure)
-    return DenseCurvature(curvature_blocks(local, point, rows, parts), parts)
+    return DenseCurvature(curvature_roots(local, point, rows, parts), parts)
 
 
 @partial(jax.jit, static_argnames=("local", "gaussian"))

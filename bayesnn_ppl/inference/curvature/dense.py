@@ -6,32 +6,41 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
+from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 
 __all__ = ["DenseCurvature"]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["matrices"], meta_fields=["parts"])
+@partial(jax.tree_util.register_dataclass, data_fields=["roots"], meta_fields=["parts"])
 @dataclass(frozen=True)
 class DenseCurvature:
-    """Blocks (begin, end) of M; between blocks M is taken as 0.
+    """Roots R of the blocks (begin, end) of M = RᵀR; between blocks M is taken as 0.
 
     The posterior's precision is P = noise · M + diag(factors), of which every method speaks:
     `factors` (d,) multiply the prior's own precisions, which are 1 in these coordinates, and
-    `noise` is the factor of the likelihood's precision.
+    `noise` is the factor of the likelihood's precision. P itself is never formed: its factor is
+    that of the roots of both parts, one above the other, which loses half as many digits.
     """
 
-    matrices: tuple[Any, ...]
+    roots: tuple[Any, ...]
     parts: tuple[tuple[int, int], ...]
 
-    def _factor(self, matrix: Any, factors: Any, noise: Any) -> Any:
-        return cholesky(noise * matrix + jnp.diag(factors), lower=True)
+    @property
+    def matrices(self) -> tuple[Any, ...]:
+        """The blocks of M."""
+        return tuple(root.T @ root for root in self.roots)
+
+    def _factor(self, root: Any, factors: Any, noise: Any) -> Any:
+        """L of P = L Lᵀ."""
+        both = jnp.concatenate([jnp.sqrt(noise) * root, jnp.diag(jnp.sqrt(factors))])
+        triangle = jnp.linalg.qr(both, mode="r")
+        return triangle.T * jnp.sign(jnp.diag(triangle))
 
     def _blocks(self, factors: Any, noise: Any) -> Any:
-        for matrix, (begin, end) in zip(self.matrices, self.parts, strict=True):
-            yield slice(begin, end), self._factor(matrix, factors[begin:end], noise)
+        for root, (begin, end) in zip(self.roots, self.parts, strict=True):
+            yield slice(begin, end), self._factor(root, factors[begin:end], noise)
 
     def log_determinant(self, factors: Any, noise: Any) -> Any:
         """log |P|."""
@@ -55,12 +64,13 @@ class DenseCurvature:
 
     def product(self, vector: Any) -> Any:
         """M v."""
-        parts = zip(self.matrices, self.parts, strict=True)
-        return jnp.concatenate([m @ vector[begin:end] for m, (begin, end) in parts])
+        parts = zip(self.roots, self.parts, strict=True)
+        return jnp.concatenate([r.T @ (r @ vector[begin:end]) for r, (begin, end) in parts])
 
     def spectrum(self) -> DiagonalCurvature:
         """M in the coordinates of its eigenvectors, where one factor holds for each block."""
-        return DiagonalCurvature(jnp.concatenate([_eigenvalues(m) for m in self.matrices]))
+        values = [jnp.linalg.svd(root, compute_uv=False) for root in self.roots]
+        return DiagonalCurvature(jnp.square(jnp.concatenate(values)))
 
     def covariance(self, factors: Any, noise: Any) -> Any:
         """P⁻¹, (d, d)."""
@@ -73,10 +83,5 @@ class DenseCurvature:
 
     def in_prior(self, root: Any) -> Self:
         """One block in the coordinates in which a prior precision L Lᵀ, `root` = L, is one."""
-        (matrix,) = self.matrices
-        half = solve_triangular(root, matrix, lower=True)
-        return type(self)((solve_triangular(root, half.T, lower=True),), self.parts)
-
-
-def _eigenvalues(matrix: Any) -> Any:
-    return jnp.maximum(jnp.linalg.eigvalsh(matrix), 0.0)
+        (own,) = self.roots
+        return type(self)((solve_triangular(root, own.T, lower=True).T,), self.parts)

@@ -10,10 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, Rows
 
-__all__ = ["curvature_blocks", "curvature_diagonal", "curvature_product", "jacobian"]
+__all__ = ["curvature_diagonal", "curvature_product", "curvature_roots", "jacobian"]
+
+_ROUNDING = 1e-12  # of a sum in double precision, with room
 
 
 def jacobian(local: LocalProgram, point: Point, x: Any) -> Any:
@@ -26,23 +29,36 @@ def jacobian(local: LocalProgram, point: Point, x: Any) -> Any:
     return jax.vmap(of_row)(x)
 
 
-@partial(jax.jit, static_argnames=("local", "parts"))
-def curvature_blocks(
+def curvature_roots(
     local: LocalProgram, point: Point, rows: Rows, parts: tuple[tuple[int, int], ...]
 ) -> tuple[Any, ...]:
-    """The blocks (begin, end) of M on its diagonal, each of shape (end - begin,)²."""
+    """Roots R of the blocks (begin, end) of M on its diagonal, M = RᵀR, each (end - begin,)².
 
-    def add(blocks: Any, chunk: Any) -> Any:
-        x, weight = chunk
-        rows_of = jacobian(local, point, x) * weight[:, None, None]
-        flat = rows_of.reshape(-1, local.dimension)
-        return tuple(
-            block + flat[:, begin:end].T @ flat[:, begin:end]
-            for block, (begin, end) in zip(blocks, parts, strict=True)
-        ), None
+    The sum is taken in double precision on the host: where the largest eigenvalue is beyond 1e7,
+    single precision would leave negative ones, and the posterior no precision.
+    """
+    totals = [np.zeros((end - begin,) * 2) for begin, end in parts]
+    for chunk in zip(*rows, strict=True):
+        flat = np.asarray(_weighted_jacobian(local, point, *chunk), np.float64)
+        for total, (begin, end) in zip(totals, parts, strict=True):
+            total += flat[:, begin:end].T @ flat[:, begin:end]
+    return tuple(jnp.asarray(_root(total), point.centre.dtype) for total in totals)
 
-    zeros = tuple(jnp.zeros((end - begin,) * 2, point.centre.dtype) for begin, end in parts)
-    return jax.lax.scan(add, zeros, rows)[0]
+
+@partial(jax.jit, static_argnames="local")
+def _weighted_jacobian(local: LocalProgram, point: Point, x: Any, weight: Any) -> Any:
+    rows_of = jacobian(local, point, x) * weight[:, None, None]
+    return rows_of.reshape(-1, local.dimension)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """R of M = RᵀR, M positive semi-definite but for rounding."""
+    largest = np.diag(matrix).max(initial=0.0)
+    if not np.isfinite(largest):
+        return np.full_like(matrix, np.nan)
+    if not largest:
+        return matrix
+    return np.linalg.cholesky(matrix + _ROUNDING * largest * np.eye(len(matrix))).T
 
 
 @partial(jax.jit, static_argnames="local")
