@@ -105,7 +105,9 @@ def table(rows: list[dict[str, Any]], data_name: str) -> dict[str, dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     for method in dict.fromkeys(method for method, _ in known):
         own = {s: r for (m, s), r in known.items() if m == method}
-        paired = np.array([r["nll"] - known["HMC", s]["nll"] for s, r in own.items() if ("HMC", s) in known])
+        paired = np.array(
+            [r["nll"] - known["HMC", s]["nll"] for s, r in own.items() if ("HMC", s) in known]
+        )
         found[method] = {
             "splits": len(own),
             **{

@@ -98,7 +98,7 @@ def diagnose_fit(run: Mapping[str, Any]) -> FitDiagnosis:
         run: the provenance of a posterior that `fit` returned.
     """
     record = run["approximation"]
-    kinds = {kind: [] for kind in ("failure", "doubt", "remark")}
+    kinds: dict[str, list[str]] = {kind: [] for kind in ("failure", "doubt", "remark")}
     for finding in record["findings"]:
         kinds[finding["kind"]].append(finding["sentence"])
     status: FitStatus = "fitted"

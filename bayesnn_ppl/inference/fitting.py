@@ -240,7 +240,7 @@ def _prepared(
 
 
 def _model_of(approximation: Any) -> Any:
-    if not isinstance(approximation, Approximation):
+    if isinstance(approximation, type) or not isinstance(approximation, Approximation):
         hint = " Build it from your model: `MAP(model)`." if callable(approximation) else ""
         raise TypeError(
             "`fit` takes an approximation such as `bayesnn_ppl.approximations.MAP(model)`, "
@@ -320,6 +320,6 @@ def _groups(
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, *probe, key)
+        return sites, function_record(program.model, latents, probe[0], probe[1], key)
 
     return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))

@@ -99,9 +99,9 @@ def arrays_of(trained: Trained) -> dict[str, np.ndarray]:
 
 def trained_from(arrays: Mapping[str, np.ndarray]) -> Trained:
     """What `arrays_of` was given."""
-    named = {field: part_of(arrays, f"earlier/{field}") for field in _BY_NAME}
-    found = {field: arrays[f"earlier/{field}"] for field in _BY_MEMBER}
-    return Trained(**named, **found, rows=0, start="", interrupted=False, seconds={})
+    found: dict[str, Any] = {field: part_of(arrays, f"earlier/{field}") for field in _BY_NAME}
+    found |= {field: arrays[f"earlier/{field}"] for field in _BY_MEMBER}
+    return Trained(**found, rows=0, start="", interrupted=False, seconds={})
 
 
 def part_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

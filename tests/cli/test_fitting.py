@@ -55,10 +55,10 @@ def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, cap
             self.came = progress.done > 20
             return self.came
 
-    monkeypatch.setattr("bayesnn_ppl.cli.stopping.Stop", Ended)
-    assert main([*line, "--out", "ended"]) == STOPPED
+    with monkeypatch.context() as patch:
+        patch.setattr("bayesnn_ppl.cli.stopping.Stop", Ended)
+        assert main([*line, "--out", "ended"]) == STOPPED
     assert "resume ended" in capsys.readouterr().err
-    monkeypatch.undo()
     assert main(["resume", "ended", "--quiet"]) == 0
     whole, ended = bnn.load(here / "whole"), bnn.load(here / "ended")
     for name, array in whole.draws.items():

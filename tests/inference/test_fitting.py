@@ -50,9 +50,7 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
     x, y = regression
     approximation = bnn.approximations.Ensemble(network, members=3, **QUICK)
     keep = bnn.Keep(probe=(x[:5], y[:5]))
-    stored = bnn.fit(
-        approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep
-    )
+    stored = bnn.fit(approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep)
     opened = bnn.load(tmp_path / "run")
     for name, array in members.draws.items():
         np.testing.assert_allclose(opened.draws[name], array, rtol=1e-5, atol=1e-6)
@@ -69,10 +67,8 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
 def test_the_map_of_a_linear_model_is_its_conjugate_mean(regression):
     """With the noise known, the posterior is normal and its mode the ridge estimate."""
     x, y = regression
-    program = bnn.bayesian_network(
-        bnn.nn.MLP(hidden=()),
-        bnn.priors.normal(0.7),
-        bnn.likelihoods.gaussian(scale=0.5),
+    program = bnn.models.linear(
+        prior=bnn.priors.normal(0.7), likelihood=bnn.likelihoods.gaussian(scale=0.5)
     )
     approximation = bnn.approximations.MAP(
         program, optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60
@@ -132,7 +128,7 @@ def stopped_at(regression):
 
 def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
     approximation = bnn.approximations.Ensemble(
-        network, members=3, epochs=300, learning_rate=0.02, patience=None
+        network, members=3, epochs=300, learning_rate=0.02, patience=None, validation_fraction=0.0
     )
     whole = bnn.fit(approximation, *regression, seed=3, progress=False)
     stopped = stopped_at(approximation, tmp_path / "run", 50)
@@ -141,7 +137,9 @@ def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     for name, array in whole.draws.items():
         np.testing.assert_array_equal(resumed.draws[name], array)
-    assert resumed.provenance["approximation"]["losses"] == whole.provenance["approximation"]["losses"]
+    assert (
+        resumed.provenance["approximation"]["losses"] == whole.provenance["approximation"]["losses"]
+    )
     again = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     np.testing.assert_array_equal(again.draws["noise_scale"], whole.draws["noise_scale"])
 
@@ -150,7 +148,14 @@ def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
     """Members that fail are begun again; the checkpoint holds what the others came to."""
     # Some members survive these steps and others do not.
     approximation = bnn.approximations.Ensemble(
-        network, members=6, optimiser=optax.sgd(0.6), epochs=120, patience=None, retries=2
+        network,
+        members=6,
+        optimiser=optax.sgd(2.0),
+        epochs=120,
+        patience=None,
+        validation_fraction=0.0,
+        batch_size=None,
+        retries=2,
     )
     whole = bnn.fit(approximation, *regression, seed=1, progress=False)
     attempts = whole.provenance["approximation"]["attempts"]
@@ -162,7 +167,11 @@ def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
         return len(seen) > 1 and progress.done <= seen[-2]  # the epochs have begun anew
 
     bnn.fit(
-        approximation, *regression, seed=1, progress=False, out=tmp_path / "run",
+        approximation,
+        *regression,
+        seed=1,
+        progress=False,
+        out=tmp_path / "run",
         callback=in_the_second,
     )
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)

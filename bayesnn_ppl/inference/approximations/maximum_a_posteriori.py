@@ -66,8 +66,8 @@ class MAP(TrainedByGradients):
     Example:
         >>> import bayesnn_ppl as bnn
         >>> data = bnn.data.load("diabetes")
-        >>> mode = bnn.fit(
-        ...     bnn.approximations.MAP(bnn.models.linear(), epochs=200), *data.train, progress=False)
+        >>> approximation = bnn.approximations.MAP(bnn.models.linear(), epochs=200)
+        >>> mode = bnn.fit(approximation, *data.train, progress=False)
         >>> mode.draws["noise_scale"].shape
         (1, 1)
     """
