@@ -167,8 +167,7 @@ def _run(
             joblib.delayed(complete)(cell, folder.resolve(), run_cell) for cell in cells
         )
         try:
-            # `yield from` would close the outcomes itself, and their warning would be heard.
-            for outcome in outcomes:  # noqa: UP028
+            for outcome in outcomes:  # noqa: UP028 - closed below, where it may not warn
                 yield outcome
         finally:
             with warnings.catch_warnings():
