@@ -230,13 +230,12 @@ class Variational:
         target, rows, batch_size = begun.target, len(problem.x), begun.batch_size
         alpha = None if self.renyi_alpha == 1 else self.renyi_alpha
         if self.guide == "normal":
-            return MeanField(
-                target, rows, batch_size, self.estimator, self.particles, alpha, sigma
-            )
+            return MeanField(target, rows, batch_size, self.estimator, self.particles, alpha, sigma)
         guide = make_guide(
             self.guide, begun.target, begun.z, problem.x, problem.y, sigma, self.rank
         )
-        bare = Guided(target, guide, rows, batch_size, self.particles, alpha)
+        placed = not isinstance(self.guide, autoguide.AutoGuide)
+        bare = Guided(target, guide, rows, batch_size, self.particles, alpha, placed)
         return replace(bare, parameters=bare.constraints(problem.x, problem.y))
 
     def _layers(self, family: Any, first: Any, problem: Problem) -> list[str]:
