@@ -92,7 +92,9 @@ def fit(
         keep, probe = check_keep(
             keep, model, summary, inputs, on_disk=out is not None, float64=float64
         )
-        problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
+        problem = Problem(
+            model, inputs, targets, summary, seed, float64, mesh, progress, callback
+        )
         described = partial(
             describe_fit,
             approximation,

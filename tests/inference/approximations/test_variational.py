@@ -361,9 +361,7 @@ GUIDES = {
     "bnaf": {"guide": "bnaf", "weigh": False},
     "dais": {"guide": "dais"},
     "laplace": {"guide": "laplace", "steps": 1500, "learning_rate": 0.02},
-    "mixed": {
-        "guide": {"*.kernel": inverse_cdf(dist.Logistic), "*": autoguide.AutoDiagonalNormal}
-    },
+    "mixed": {"guide": {"*.kernel": inverse_cdf(dist.Logistic), "*": autoguide.AutoDiagonalNormal}},
 }
 
 

@@ -82,7 +82,7 @@ def has_scale(guide: Any) -> bool:
         return any(has_scale(part) for part in guide.values())
     if isinstance(guide, InverseCDF) or guide == "normal":
         return True
-    kind = GUIDES.get(guide) if isinstance(guide, str) else guide
+    kind: Any = GUIDES.get(guide) if isinstance(guide, str) else guide
     return "init_scale" in _options_of(kind)
 
 
