@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpyro import handlers
+from numpyro.infer import autoguide
 
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.variational import Variational
@@ -43,7 +44,8 @@ class EmpiricalBayes(Variational):
     The arguments are those of `Variational`; the optimiser is that of ψ and q alike.
 
     Raises:
-        ValueError: the program has no such site.
+        TypeError, ValueError: an argument is not what it must be, the guide is a point, or the
+            program has no such site.
 
     Example:
         >>> import bayesnn_ppl as bnn
@@ -57,6 +59,15 @@ class EmpiricalBayes(Variational):
     References:
         MacKay (1992), Bayesian interpolation; Robbins (1956).
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        kinds = (self.guide, type(self.guide))
+        if self.guide == "laplace" or autoguide.AutoLaplaceApproximation in kinds:
+            raise ValueError(
+                'guide="laplace" is a point while it is fitted, and a point has no evidence: the '
+                "joint mode of weights and their scale lies at 0. Use another guide."
+            )
 
     def solve(self, problem: Problem) -> Fitted:
         """Climb the bound in q and ψ, and draw from q; see `fit`."""

@@ -21,7 +21,7 @@ from bayesnn_ppl.inference.approximations.variational_inference.conclusion impor
 )
 from bayesnn_ppl.inference.approximations.variational_inference.curvature import laplace_draws
 from bayesnn_ppl.inference.approximations.variational_inference.guided import Guided, make_guide
-from bayesnn_ppl.inference.approximations.variational_inference.guides import check_guide
+from bayesnn_ppl.inference.approximations.variational_inference.guides import check_guide, has_scale
 from bayesnn_ppl.inference.approximations.variational_inference.loop import GradientClimb, climb
 from bayesnn_ppl.inference.approximations.variational_inference.mean_field import MeanField
 from bayesnn_ppl.inference.training import cosine
@@ -166,17 +166,17 @@ class Variational:
             raise ValueError(f'`start`="{self.start}" would be ignored beside `mode`.')
         if self.sigma_init is not None:
             positive(self.sigma_init, "`sigma_init`")
-            if self.guide == "laplace":
-                raise ValueError(
-                    'guide="laplace" is a point until its curvature is taken, and has no '
-                    "`sigma_init`. Leave it out."
-                )
         if isinstance(self.guide, autoguide.AutoGuide) and (
             self.mode is not None or self.sigma_init is not None or self.start != "auto"
         ):
             raise ValueError(
                 "`mode`, `start` and `sigma_init` would be ignored: the guide that you built has "
                 "its own `init_loc_fn` and first scale. Give the class in its place."
+            )
+        if self.sigma_init is not None and not has_scale(self.guide):
+            raise ValueError(
+                f"The guide {self.guide!r} has no first standard deviation, and `sigma_init` would "
+                "be ignored. Leave it out."
             )
 
     def _optimiser(self) -> Any:
@@ -234,7 +234,8 @@ class Variational:
         guide = make_guide(
             self.guide, begun.target, begun.z, problem.x, problem.y, sigma, self.rank
         )
-        bare = Guided(target, guide, rows, batch_size, self.particles, alpha)
+        placed = not isinstance(self.guide, autoguide.AutoGuide)
+        bare = Guided(target, guide, rows, batch_size, self.particles, alpha, placed)
         return replace(bare, parameters=bare.constraints(problem.x, problem.y))
 
     def _layers(self, family: Any, first: Any, problem: Problem) -> list[str]:

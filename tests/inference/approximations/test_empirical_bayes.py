@@ -56,6 +56,8 @@ def test_a_program_with_and_one_without_parameters_are_told_apart(linear):
         bnn.fit(Variational(model), *linear, progress=False)
     with pytest.raises(ValueError, match="no parameter to fit"):
         bnn.fit(EmpiricalBayes(truth.program()), *linear, progress=False)
+    with pytest.raises(ValueError, match="a point has no evidence"):
+        EmpiricalBayes(model, guide="laplace")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import optax
 import pytest
 from flax import linen
 from numpyro.infer import Trace_ELBO, autoguide
+from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import Variational, inverse_cdf
@@ -18,6 +19,7 @@ from bayesnn_ppl.inference.approximations.base import Problem
 from bayesnn_ppl.inference.approximations.variational_inference.beginning import begin_target
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational_inference.judgement import still_rising
+from bayesnn_ppl.inference.approximations.variational_inference.quantile_guides import _ByQuantile
 from bayesnn_ppl.inference.contract import inspect_model
 from tests.inference.approximations import linear_truth as truth
 
@@ -177,7 +179,7 @@ def test_a_guide_of_numpyro_is_climbed_as_numpyro_would(regression):
 
 @pytest.fixture(scope="module")
 def gradient_samples(regression):
-    """3 000 gradients of each estimator at one wide q, and of one at another q."""
+    """2 000 gradients of each estimator at one wide q, and of one at another q."""
     x, y = regression
     samples = {}
     for name in ("reparameterised", "local", "flipout", "elsewhere"):
@@ -195,7 +197,7 @@ def gradient_samples(regression):
 
             return jax.lax.map(one, keys, batch_size=100)
 
-        samples[name] = np.asarray(draw(jax.random.split(jax.random.key(2), 3000)), float)
+        samples[name] = np.asarray(draw(jax.random.split(jax.random.key(2), 2000)), float)
     return samples
 
 
@@ -244,7 +246,7 @@ def test_a_convolution_draws_one_kernel_for_each_row():
 
             return jax.lax.map(one, keys, batch_size=500)
 
-        losses[estimator] = np.asarray(draw(jax.random.split(jax.random.key(3), 8000)), float)
+        losses[estimator] = np.asarray(draw(jax.random.split(jax.random.key(3), 3000)), float)
     plain, by_row = losses["reparameterised"], losses["local"]
     error = np.sqrt(plain.var() / len(plain) + by_row.var() / len(by_row))
     assert abs(plain.mean() - by_row.mean()) < 4 * error
@@ -252,7 +254,7 @@ def test_a_convolution_draws_one_kernel_for_each_row():
 
 
 def test_the_record_names_the_layers_that_are_drawn_by_row(regression):
-    q = Variational(network, estimator="local", steps=100, batch_size=16, draws=30)
+    q = Variational(network, estimator="local", steps=100, batch_size=16, draws=30, weigh=False)
     found = bnn.fit(q, *regression, progress=False)
     layers = found.provenance["approximation"]["layers_by_row"]
     assert layers == [f"net.Dense_{i}.{part}" for i in (0, 1) for part in ("bias", "kernel")]
@@ -303,12 +305,11 @@ def test_pareto_k_tells_a_poor_q_from_an_exact_one(full, linear):
     assert found.status == "usable with care" and "richer guide" in found.verdict
 
 
-@pytest.mark.parametrize(("family", "settings"), [(dist.Laplace, {}), (dist.StudentT, {"df": 5.0})])
-def test_a_family_by_its_inverse_cdf_holds_a_posterior_that_no_normal_can(family, settings):
+def test_a_family_by_its_inverse_cdf_holds_a_posterior_that_no_normal_can():
     """Under next to no data the posterior is the prior, here of the family itself."""
 
     def model(x, y=None, *, batch_size=None):
-        law = family(loc=1.0, scale=0.5, **settings).expand([3]).to_event(1)
+        law = dist.Laplace(1.0, 0.5).expand([3]).to_event(1)
         weight = numpyro.sample("weight", law)
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
             x, y = bnn.minibatch(x, y)
@@ -317,12 +318,21 @@ def test_a_family_by_its_inverse_cdf_holds_a_posterior_that_no_normal_can(family
     x, y = np.ones((5, 3)), np.zeros(5)
     climb = CLIMB | {"draws": 500, "start": "prior", "particles": 8}
     evidence = 5 * float(dist.Normal(0.0, 1e6).log_prob(0.0))
-    own = fitted(Variational(model, guide=inverse_cdf(family, **settings), **climb), x, y)
+    own = fitted(Variational(model, guide=inverse_cdf(dist.Laplace), **climb), x, y)
     elbo = own.provenance["approximation"]["elbo"]
     assert abs(elbo["mean"] - evidence) < 4e-3
     normal = fitted(Variational(model, **climb), x, y).provenance["approximation"]["elbo"]
     assert normal["mean"] < evidence - 0.03
     assert abs(np.median(own.draws["weight"]) - 1.0) < 0.1
+
+
+def test_draws_of_students_t_have_its_law():
+    """Whichever way they are drawn: NumPyro's inverse cdf needs a package that may not be there."""
+    draws = _ByQuantile(dist.StudentT(5.0, 1.0, 0.5)).sample(jax.random.key(0), (4000,))
+    standard = (np.asarray(draws) - 1.0) / 0.5
+    assert stats.kstest(standard, stats.t(5.0).cdf).pvalue > 1e-3
+    assert stats.kstest(standard / standard.std(), stats.norm.cdf).pvalue < 1e-3
+    assert inverse_cdf(dist.StudentT, df=5.0).distribution(1.0, 0.5, None).df == 5.0
 
 
 @pytest.mark.parametrize(
@@ -347,8 +357,8 @@ def test_families_that_are_none_are_refused(family, options, error, words):
 
 GUIDES = {
     "low_rank": {"guide": "low_rank", "rank": 2},
-    "iaf": {"guide": "iaf"},
-    "bnaf": {"guide": "bnaf"},
+    "iaf": {"guide": "iaf", "weigh": False},
+    "bnaf": {"guide": "bnaf", "weigh": False},
     "dais": {"guide": "dais"},
     "laplace": {"guide": "laplace", "steps": 1500, "learning_rate": 0.02},
     "mixed": {"guide": {"*.kernel": inverse_cdf(dist.Logistic), "*": autoguide.AutoDiagonalNormal}},
@@ -365,7 +375,7 @@ def test_a_guide_climbs(name, regression):
     assert losses[-1] < losses[0] - 0.1
     assert found.draws["net.Dense_0.kernel"].shape == (1, 50, 2, 3)
     assert found.draws["net.Dense_0.kernel"].std(1).min() > 1e-4
-    assert np.isfinite(record["elbo"]["mean"])
+    assert "elbo" not in record or np.isfinite(record["elbo"]["mean"])
     json.dumps(found.provenance, allow_nan=False)
 
 
@@ -465,6 +475,20 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
     assert not np.array_equal(other.draws["net.Dense_0.bias"], first.draws["net.Dense_0.bias"])
 
 
+def test_a_guide_compiles_once_and_begins_where_it_is_told(full, linear, compilations):
+    """Its start is no constant of what was compiled: another seed begins and ends elsewhere."""
+    q = Variational(truth.program(), guide="multivariate_normal", draws=2000, **CLIMB)
+    before = compilations()
+    again = fitted(q, *linear)
+    assert compilations() == before
+    for name, array in full.draws.items():
+        np.testing.assert_array_equal(again.draws[name], array)
+    other = fitted(q, *linear, seed=1)
+    assert compilations() == before
+    first, last = (run.provenance["approximation"]["losses"][0][0] for run in (full, other))
+    assert abs(first - last) > 1e-3
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -476,7 +500,8 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
         ({"guide": {"Dense_0.*": "normal"}}, ValueError, "matches no pattern"),
         ({"guide": {"*": "normal", "Dense_9.*": "normal"}}, ValueError, "no site"),
         ({"guide": "dais", "batch_size": 10}, ValueError, "batch_size=None"),
-        ({"guide": "laplace", "sigma_init": 0.1}, ValueError, "no `sigma_init`"),
+        ({"guide": "laplace", "sigma_init": 0.1}, ValueError, "would be ignored"),
+        ({"guide": autoguide.AutoIAFNormal, "sigma_init": 0.1}, ValueError, "would be ignored"),
         ({"estimator": "rows"}, ValueError, "estimator"),
         ({"estimator": "local", "guide": "low_rank"}, ValueError, "mean field"),
         ({"estimator": "local", "renyi_alpha": 0.5, "particles": 4}, ValueError, "Rényi"),
@@ -500,7 +525,7 @@ def test_bad_settings_are_refused_in_a_sentence(options, error, words, regressio
 
 def test_a_guide_of_the_callers_own(regression):
     guide = autoguide.AutoNormal(network, init_scale=0.05)
-    q = Variational(network, guide=guide, steps=200, learning_rate=0.01, draws=30)
+    q = Variational(network, guide=guide, steps=200, draws=30, weigh=False)
     assert bnn.fit(q, *regression, progress=False).draws["net.Dense_0.bias"].shape == (1, 30, 3)
     with pytest.raises(ValueError, match="its own `init_loc_fn`"):
         Variational(network, guide=guide, sigma_init=0.1)

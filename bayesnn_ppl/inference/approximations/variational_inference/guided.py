@@ -3,7 +3,7 @@
 import copy
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.identity import StaticProgram, identity_key
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational_inference.guides import (
     build_guide,
@@ -95,6 +95,7 @@ class Guided:
         batch_size: B, or None for all rows.
         particles: K, draws of q for a step.
         renyi_alpha: α of Rényi's bound, or None for the ELBO.
+        placed: whether its locations are ours to set.
         parameters: names of the guide's parameters and their constraints.
     """
 
@@ -104,7 +105,8 @@ class Guided:
     batch_size: int | None
     particles: int
     renyi_alpha: float | None
-    parameters: tuple[tuple[str, Any], ...] = field(default=())
+    placed: bool
+    parameters: tuple[tuple[str, Any], ...] = ()
 
     @property
     def chunk(self) -> int:
@@ -123,24 +125,15 @@ class Guided:
         return tuple(found.items())
 
     def begin(self, z: Mapping[str, Any], psi: Mapping[str, Any], x: Any, y: Any) -> GuideValues:
-        """Where the guide begins; z has been given to it by `make_guide`."""
-        known = dict(self.parameters)
-
-        def first(x: Any, y: Any) -> dict[str, Any]:
-            sites = self._parameters(x, y)
-            # The flows of NumPyro keep their networks' weights as trees.
-            return {
-                name: jax.tree.map(
-                    biject_to(known[name]).inv, jax.tree.map(_decimal, site["value"])
-                )
-                for name, site in sites.items()
-            }
-
-        return GuideValues(jax.jit(first)(x, y), dict(psi))
+        """Where the guide begins: around z, or where a guide of the caller's own says."""
+        first = _first_values(StaticProgram(self), z if self.placed else None, x, y)
+        if self.placed:  # tracing has left its own values there
+            place_guide(self.guide, z)
+        return GuideValues(first, dict(psi))
 
     def _parameters(self, x: Any, y: Any) -> dict[str, Any]:
         with handlers.seed(rng_seed=jax.random.key(1)):
-            trace = handlers.trace(self.guide).get_trace(x, y)
+            trace = handlers.trace(self._given(x, y)).get_trace(x, y)
         return {name: site for name, site in trace.items() if site["type"] == "param"}
 
     def noise(self, key: Any) -> Any:
@@ -209,6 +202,24 @@ class Guided:
     def is_laplace(self) -> bool:
         """Whether the guide is a point until its curvature is taken."""
         return isinstance(self.guide, autoguide.AutoLaplaceApproximation)
+
+
+@partial(jax.jit, static_argnames="program")
+def _first_values(program: StaticProgram, z: Any, x: Any, y: Any) -> dict[str, Any]:
+    """Parameter of a guide -> its first value, unconstrained; around z unless that is None."""
+    family: Guided = program.model
+    if z is not None:
+        place_guide(family.guide, z)
+    known = dict(family.parameters)
+
+    def unconstrained(name: str, leaf: Any) -> Any:
+        return biject_to(known[name]).inv(_decimal(leaf))
+
+    # The flows of NumPyro keep their networks' weights as trees.
+    return {
+        name: jax.tree.map(partial(unconstrained, name), site["value"])
+        for name, site in family._parameters(x, y).items()
+    }
 
 
 def _decimal(leaf: Any) -> Any:

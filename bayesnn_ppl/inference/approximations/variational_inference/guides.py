@@ -24,6 +24,7 @@ __all__ = [
     "build_guide",
     "check_guide",
     "group_sites",
+    "has_scale",
     "parts_of",
     "place_guide",
     "size_of",
@@ -73,6 +74,16 @@ def check_guide(guide: Any) -> None:
             '`guide` must be a name such as "normal", an AutoGuide of NumPyro (class or '
             f"instance), `inverse_cdf(...)`, or a mapping from patterns to these, not {guide!r}."
         )
+
+
+def has_scale(guide: Any) -> bool:
+    """Whether a first standard deviation means something to a guide, or to a part of it."""
+    if isinstance(guide, Mapping):
+        return any(has_scale(part) for part in guide.values())
+    if isinstance(guide, InverseCDF) or guide == "normal":
+        return True
+    kind: Any = GUIDES.get(guide) if isinstance(guide, str) else guide
+    return "init_scale" in _options_of(kind)
 
 
 def _check_part(pattern: Any, part: Any) -> None:

@@ -52,12 +52,8 @@ class Target:
 
     def unflatten(self, vector: Any) -> dict[str, Any]:
         """A vector (d,) as site -> value."""
-        values, begin = {}, 0
-        for name, shape in self.sites:
-            size = math.prod(shape)
-            values[name] = jax.lax.slice(vector, (begin,), (begin + size,)).reshape(shape)
-            begin += size
-        return values
+        values = _split(tuple(shape for _, shape in self.sites), vector)
+        return {name: value for (name, _), value in zip(self.sites, values, strict=True)}
 
     def learned_values(self, psi: Mapping[str, Any]) -> dict[str, Any]:
         """ψ in the program's own space, of unconstrained values."""
@@ -85,6 +81,31 @@ class Target:
             ),
             start=jnp.zeros(()),
         )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _split(shapes: tuple[tuple[int, ...], ...], vector: Any) -> tuple[Any, ...]:
+    """Arrays of these shapes from one vector; its gradient is one concatenation.
+
+    JAX's own would pad the gradient of each part to the whole vector and add them all up.
+    """
+    parts, begin = [], 0
+    for shape in shapes:
+        size = math.prod(shape)
+        parts.append(jax.lax.slice(vector, (begin,), (begin + size,)).reshape(shape))
+        begin += size
+    return tuple(parts)
+
+
+def _split_forward(shapes: Any, vector: Any) -> tuple[Any, None]:
+    return _split(shapes, vector), None
+
+
+def _split_backward(shapes: Any, saved: None, gradients: Any) -> tuple[Any]:
+    return (jnp.concatenate([jnp.ravel(gradient) for gradient in gradients]),)
+
+
+_split.defvjp(_split_forward, _split_backward)
 
 
 def on_rows(model: Model, index: Any) -> tuple[Model, dict[str, int]]:
