@@ -72,6 +72,16 @@ COMMANDS = {
     "--eval_freq=10 --save_all_ensembled",
 }
 
+# Those of variational inference, but for the checkpoint that they begin at.
+for _name, _rows, _epochs in (("cifar10", 40960, 300), ("imdb", 20000, 500)):
+    COMMANDS[f"mfvi-{_name}"] = (
+        f"--seed=11 --weight_decay=5. --dir=runs/vi/{_name}/ --dataset_name={_name} "
+        f"--init_step_size=1e-4 --num_epochs={_epochs} --eval_freq=10 --batch_size=80 "
+        f"--save_freq=200 --subset_train_to={_rows} --vi_sigma_init=0.01 --temperature=1. "
+        f"--vi_ensemble_size=20 --model_name="
+        + {"cifar10": "resnet20_frn_swish", "imdb": "cnn_lstm"}[_name]
+    )
+
 
 def translated(recipe, line, scale="full"):
     arguments = build_parser()[0].parse_args(["run", recipe, *shlex.split(line)])

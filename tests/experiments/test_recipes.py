@@ -19,6 +19,7 @@ PUBLISHED = {
     "sghmc-cifar10": (0.8938, 0.9198, 0.109),
     "sghmc-clr-cifar10": (0.8963, 0.9267, 0.099),
     "sghmc-clr-prec-cifar10": (0.8746, 0.9096, 0.111),
+    "mfvi-cifar10": (0.8645, 0.8875, 0.136),
     "mile-airfoil": (0.1215, -0.9126),
     "mile-bikesharing": (0.2261, -0.7315),
 }
