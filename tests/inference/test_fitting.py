@@ -50,9 +50,7 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
     x, y = regression
     approximation = bnn.approximations.Ensemble(network, members=3, **QUICK)
     keep = bnn.Keep(probe=(x[:5], y[:5]))
-    stored = bnn.fit(
-        approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep
-    )
+    stored = bnn.fit(approximation, x, y, seed=3, progress=False, out=tmp_path / "run", keep=keep)
     opened = bnn.load(tmp_path / "run")
     for name, array in members.draws.items():
         np.testing.assert_allclose(opened.draws[name], array, rtol=1e-5, atol=1e-6)

@@ -224,8 +224,7 @@ def thinned(losses: np.ndarray) -> list[list[float | None]]:
     """Loss curves (members, epochs), at most 200 epochs of them, as JSON has numbers."""
     columns = np.unique(np.linspace(0, losses.shape[1] - 1, _MOST_LOSSES).astype(int))
     return [
-        [None if not np.isfinite(v) else round(float(v), 6) for v in row[columns]]
-        for row in losses
+        [None if not np.isfinite(v) else round(float(v), 6) for v in row[columns]] for row in losses
     ]
 
 
