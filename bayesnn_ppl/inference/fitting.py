@@ -81,8 +81,8 @@ def fit(
         >>> data = bnn.data.load("diabetes")
         >>> members = bnn.approximations.Ensemble(bnn.models.mlp(hidden=(5,)), members=2, epochs=5)
         >>> posterior = bnn.fit(members, *data.train, seed=0, progress=False)
-        >>> posterior.predict(data.test.x).mean.shape
-        (111,)
+        >>> posterior.predict(data.test.x).mean.shape == data.test.y.shape
+        True
     """
     began = time.perf_counter()
     with arithmetic(float64=float64):

@@ -17,7 +17,7 @@ def blocks(language):
 
 
 def test_the_python_blocks_run(capsys):
-    first, second, third, fourth, fifth, sixth = blocks("python")
+    first, second, third, fourth, fifth, sixth, seventh = blocks("python")
     # The devices are set once for all tests.
     names = {}
     exec(first.replace('jax.config.update("jax_num_cpu_devices", 2)', ""), names)
@@ -39,6 +39,9 @@ def test_the_python_blocks_run(capsys):
         50,
         50,
     )
+    exec(seventh, names)
+    printed = capsys.readouterr().out
+    assert "Laplace" in printed and "Diagnosis: fitted" in printed
     posterior = bnn.sample(
         numpyro.infer.NUTS(names["model"], max_tree_depth=3),
         *names["data"].train,
