@@ -4,6 +4,7 @@ Loads nothing heavy: the parser's help is made of these tables.
 """
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,7 +120,10 @@ def find_step(
 
     kernel = make_kernel(program, chosen_kernel({**options, "step_size": _FIRST_STEP}))
     chains, seed = options["chains"], options["seed"]
-    found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
+    with warnings.catch_warnings():
+        # The search begins at a step that nobody has asked for, so that it is far off says nothing.
+        warnings.simplefilter("ignore", UserWarning)
+        found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
     if found.step_size is None:
         raise ValueError(f"`--step-size auto` found none: {found.sentence}")
     return found.step_size

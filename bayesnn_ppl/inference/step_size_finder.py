@@ -4,6 +4,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["find_step_size"]
 _RATIO = 4.0  # of neighbouring steps of the ladder; temperatures are off by O(ε)
 _MOST_RUNGS = 8
 _SHARPER = 2.0  # half the widest interval that passes, in tolerances
+_FAR = 3.0  # the kernel's own step over the one found, or the reverse, from which it is said
 _LONGER = 2  # how often a pilot whose intervals are too wide is repeated, twice as long
 
 
@@ -64,6 +66,9 @@ def find_step_size(
             `diagnostics.configurational_temperature`.
         tolerance: the share of T that a right temperature may be off.
         report: called with a line after each pilot, such as `print`.
+
+    Warns:
+        UserWarning: the kernel's own step is three times as long as the one found, or as short.
 
     Raises:
         TypeError, ValueError: the kernel is none of stochastic gradients, its step is a schedule,
@@ -111,7 +116,27 @@ def find_step_size(
                 break
     else:
         _search(first, passes, lambda step_size: pilots[step_size].status)
-    return _found(kernel, pilots, tolerance)
+    found = _found(kernel, pilots, tolerance)
+    far = _far(first, found.step_size)
+    if far:
+        warnings.warn(f"{type(kernel).__name__}: {far}", stacklevel=2)
+        found = replace(found, sentence=f"{found.sentence} {far}")
+    return found
+
+
+def _far(own: float, found: float | None) -> str:
+    """What to say of the kernel's own step where it is far from the one found; else nothing."""
+    if found is None or 1 / _FAR < own / found < _FAR:
+        return ""
+    if own > found:
+        return (
+            f"Its own step size, {own:.2e}, is {own / found:.0f} times as long: draws at it are "
+            "spread wider than the posterior."
+        )
+    return (
+        f"Its own step size, {own:.2e}, is {found / own:.0f} times shorter: chains at it move more "
+        "slowly than they need to."
+    )
 
 
 def _search(first: float, passes: Callable[[float], bool], status: Callable[[float], str]) -> None:

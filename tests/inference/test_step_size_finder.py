@@ -68,7 +68,8 @@ def simulated(monkeypatch):
 def test_from_too_long_a_step_down_and_then_between(simulated):
     """At κ = ελ the excess of the stiffest array is known: the ladder must stop where it says."""
     lines = []
-    found = find_step_size(kernel(step_size=0.64), X, Y, draws=200, report=lines.append)
+    with pytest.warns(UserWarning, match="times as long: draws at it are spread wider"):
+        found = find_step_size(kernel(step_size=0.64), X, Y, draws=200, report=lines.append)
     assert [run.step_size for run in found.ladder] == [0.64, 0.16, 0.08, 0.04]
     assert [run.status for run in found.ladder[:2]] == ["not finite", "too hot"]
     assert found.step_size in (0.08, 0.04)
@@ -83,7 +84,9 @@ def test_from_too_long_a_step_down_and_then_between(simulated):
 
 
 def test_from_too_short_a_step_up(simulated):
-    found = find_step_size(kernel(step_size=0.01), X, Y, draws=200)
+    with pytest.warns(UserWarning, match="times shorter: chains at it move more slowly"):
+        found = find_step_size(kernel(step_size=0.01), X, Y, draws=200)
+    assert "times shorter" in str(found).replace("\n", " ")
     assert max(run.step_size for run in found.ladder) == pytest.approx(0.16)
     assert 0.04 <= found.step_size <= 0.08
 
@@ -131,9 +134,10 @@ def test_refusals():
 
 def test_on_a_real_kernel():
     """Noise of B = 20 of 200 rows heats by ε·C/(2(1-β)), C ≈ 2000: 0.1 at ε = 1e-5."""
-    found = find_step_size(
-        kernel(steps_per_draw=60), X, Y, step_sizes=[3e-4, 3e-6], warmup=150, draws=300
-    )
+    with pytest.warns(UserWarning, match="6667 times as long"):
+        found = find_step_size(
+            kernel(steps_per_draw=60), X, Y, step_sizes=[3e-4, 3e-6], warmup=150, draws=300
+        )
     assert [run.status for run in found.ladder] == ["too hot", "right"]
     assert found.step_size == 3e-6
     assert found.ladder[0].hottest > 2
