@@ -4,9 +4,9 @@
         [--out benchmarks/results]
 
 The first 160 training images, N(0, 1) on all parameters, one relu layer of 50 (`prior_families`
-says why not 256-256), the first 2 000 test images. The reference is our `kernels.HMC`, four chains from
-draws of the prior for `--seconds`; two halves of its chains against each other are the floor, what
-the reference itself leaves open. Methods have their defaults but for what `methods` says.
+says why not 256-256), the first 2 000 test images. The reference is our `kernels.HMC`, four chains
+from draws of the prior for `--seconds`; two halves of its chains against each other are the floor,
+what the reference itself leaves open. Methods have their defaults but for what `methods` says.
 
 Agreement is the share of images given the same class, total variation half the L1 distance of the
 probabilities, mean over images; standard errors are over images, and the spread over seeds stands
