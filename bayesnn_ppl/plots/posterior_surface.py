@@ -103,6 +103,7 @@ def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Fig
         axes.axvline(place, color="0.6", linestyle="--", linewidth=1.0)
     axes.set_xlabel("position: draw 1 at 0, draw 2 at 1")
     axes.set_ylabel("log density, less its highest [nats]")
+    axes.set_title("From one draw to another")
     axes.legend()
     return figure
 

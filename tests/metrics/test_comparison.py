@@ -21,7 +21,13 @@ def numbers(regression):
         "bayes": exact_posterior(*train, shape=(4, 250)),
         "cold": exact_posterior(*train, whole=0.01, seed=1, shape=(4, 250)),
         "prior": exact_posterior(
-            *train, likelihood=1e6, seed=2, shape=(4, 250), approximation={"log_evidence": -31.25}
+            *train,
+            likelihood=1e6,
+            seed=2,
+            shape=(4, 250),
+            chains=4,
+            draws=250,
+            approximation={"log_evidence": -31.25, "findings": []},
         ),
     }
     return cases, *test

@@ -23,8 +23,21 @@ def every_plot():
         "plot_predicted_observed": plots.plot_predicted_observed(line, line, line - 1, line + 1),
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),
+        "plot_segment": plots.plot_segment(line, {"posterior": -line}),
         "plot_severity": plots.plot_severity(["noise"] * 5, np.arange(1, 6), line),
         "plot_step_sizes": plots.plot_step_sizes(line, 1 + line, line < 0.5),
+        "plot_study": plots.plot_study(
+            {"cold": [(1.0, 0.5, 0.1), (0.1, 0.4, 0.2)]},
+            x_label="temperature",
+            y_label="nll",
+            title="Cold",
+        ),
+        "plot_surface": plots.plot_surface(
+            line,
+            line,
+            {"posterior": -np.add.outer(line, line**2)},
+            [(0.1, 0.1), (0.9, 0.1), (0.4, 0.9)],
+        ),
         "plot_temperatures": plots.plot_temperatures(
             ["w"], {"kinetic": np.array([[1.0, 0.9, 1.1]])}
         ),

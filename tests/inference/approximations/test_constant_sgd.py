@@ -190,7 +190,7 @@ def centred(x, y=None, *, batch_size=None):
         ({"learning_rate": -1.0}, ValueError, "`learning_rate` of ConstantSGD must be positive"),
         ({"preconditioner": "block"}, ValueError, "`preconditioner` must be one of"),
         ({"preconditioner": "full", "learning_rate": 0.1}, ValueError, "would be ignored"),
-        ({"mode": 3}, TypeError, "`mode` must be a `MAP"),
+        ({"mode": 3}, TypeError, "is `MAP\\(...\\)` with settings"),
         ({"every": 0}, ValueError, "`every` must be at least 1"),
         ({"model": centred}, ValueError, "mixes the rows"),
         (

@@ -167,7 +167,7 @@ def test_what_did_not_go_well_is_told():
         ({"momentum": "none"}, TypeError, "`momentum` must be a number"),
         ({"learning_rate": 0.0}, ValueError, "`learning_rate` of SWAG must be positive"),
         ({"draws": 0}, ValueError, "`draws` must be at least 1"),
-        ({"mode": "map"}, TypeError, "`mode` must be a `MAP"),
+        ({"mode": "map"}, TypeError, "is `MAP\\(...\\)` with settings"),
     ],
 )
 def test_bad_arguments_are_refused_in_a_sentence(options, error, words):
