@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, vector
@@ -71,11 +72,12 @@ def plot_surface(
                 textcoords="offset points",
                 xytext=(6, 4),
                 color="white",
+                path_effects=[withStroke(linewidth=2, foreground="black")],
             )
         axes.set_aspect("equal")
         axes.set_title(title)
         axes.set_xlabel("distance along draws 1 and 2")
-        figure.colorbar(shown, ax=axes, label="nats", shrink=0.8)
+        figure.colorbar(shown, ax=axes, label="nats", fraction=0.046, pad=0.04)
     figure.axes[0].set_ylabel("distance at right angles")
     return figure
 
