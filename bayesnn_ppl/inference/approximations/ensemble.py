@@ -11,7 +11,7 @@ from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
-from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
+from bayesnn_ppl.inference.approximations.trained import TrainedByGradients
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.training import Trained
 from bayesnn_ppl.temperature import Model
@@ -135,17 +135,7 @@ class Ensemble(TrainedByGradients):
     def solve(self, problem: Problem) -> Fitted:
         """Train all members; see `fit`."""
         program = self._program(problem.model, problem.x, problem.y)
-        trained = self.train_members(problem, self.members or _MEMBERS, program)
-        return Fitted(
-            positions={name: value[:, None] for name, value in trained.positions.items()},
-            record=self.describe_training(trained)
-            | {
-                "losses": thinned(trained.losses),
-                "held_out_losses": thinned(trained.held_out_losses),
-            },
-            findings=self.findings(trained),
-            interrupted=trained.interrupted,
-        )
+        return self.as_fitted(self.train_members(problem, self.members or _MEMBERS, program))
 
     def starts(
         self,

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
-from bayesnn_ppl.inference.approximations.trained import TrainedByGradients, thinned
+from bayesnn_ppl.inference.approximations.trained import TrainedByGradients
 from bayesnn_ppl.inference.training import cosine
 
 __all__ = ["MAP"]
@@ -65,14 +65,4 @@ class MAP(TrainedByGradients):
 
     def solve(self, problem: Problem) -> Fitted:
         """Train one member; see `fit`."""
-        trained = self.train_members(problem, 1)
-        return Fitted(
-            positions={name: value[:, None] for name, value in trained.positions.items()},
-            record=self.describe_training(trained)
-            | {
-                "losses": thinned(trained.losses),
-                "held_out_losses": thinned(trained.held_out_losses),
-            },
-            findings=self.findings(trained),
-            interrupted=trained.interrupted,
-        )
+        return self.as_fitted(self.train_members(problem, 1))

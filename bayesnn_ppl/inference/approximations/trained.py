@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.identity import describe
-from bayesnn_ppl.inference.approximations.base import Finding, Problem
+from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.training import Trained, train
 from bayesnn_ppl.temperature import Model
 
@@ -125,6 +125,19 @@ class TrainedByGradients:
             start=self.start,
             retries=self.retries,
             **how,
+        )
+
+    def as_fitted(self, trained: Trained) -> Fitted:
+        """The members as they are, each a chain of one draw."""
+        return Fitted(
+            positions={name: value[:, None] for name, value in trained.positions.items()},
+            record=self.describe_training(trained)
+            | {
+                "losses": thinned(trained.losses),
+                "held_out_losses": thinned(trained.held_out_losses),
+            },
+            findings=self.findings(trained),
+            interrupted=trained.interrupted,
         )
 
     def describe_training(self, trained: Trained) -> dict[str, Any]:
