@@ -1,5 +1,6 @@
 """Which posterior predicts best, and how far is each from the reference?"""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,7 +69,7 @@ def plot_comparison(
     axes[0].set_xlabel("negative log likelihood [nats per row]")
     if distance is not None:
         _distances(axes[1], distance, labels, reference)
-        axes[1].set_xlabel(distance_label)
+        axes[1].set_xlabel(textwrap.fill(distance_label, 34))  # the panel is narrow
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=3)
     figure.suptitle("Comparison on the same rows")
