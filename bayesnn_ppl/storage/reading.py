@@ -148,7 +148,11 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
     groups = stored_groups(config)
     parts: dict[str, list[xr.Dataset]] = {group: [] for group in groups}
     if in_store > first:
-        tree = xr.open_datatree(path / STORE, engine="zarr", consolidated=False)
+        import zarr
+
+        # Values are read when they are used; by then a file may be gone, and it must not read as NaN.
+        with zarr.config.set({"array.read_missing_chunks": False}):
+            tree = xr.open_datatree(path / STORE, engine="zarr", consolidated=False)
         for group, every in groups.items():
             kept = slice(kept_before(first, every), kept_before(in_store, every))
             parts[group].append(tree[group].to_dataset().isel(draw=kept))

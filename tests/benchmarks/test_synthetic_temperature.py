@@ -77,6 +77,6 @@ def test_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     stored = json.loads((tmp_path / "synthetic_temperature.json").read_text())
     assert stored["summary"]["0.1"]["datasets"] == 2
     assert (tmp_path / "synthetic_temperature.png").stat().st_size > 5000
-    monkeypatch.setattr(synthetic_temperature, "SETTINGS", SETTINGS | {"draws": 1})
+    monkeypatch.setattr(synthetic_temperature, "SETTINGS", SETTINGS | {"chains": 1})
     with pytest.raises(SystemExit, match="runs of other settings"):
         synthetic_temperature.main()

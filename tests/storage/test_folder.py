@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import xarray as xr
+from zarr.errors import ChunkNotFoundError
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.storage import files, folder
@@ -221,3 +223,14 @@ def test_nothing_in_a_run_is_code(tmp_path):
     run.release()
     for file in run.path.rglob("*"):
         assert file.suffix not in (".py", ".pkl", ".pickle")
+
+
+def test_a_file_that_goes_away_after_opening_does_not_read_as_numbers(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    done = write_blocks(run, [16, 16])
+    run.commit(None, phase="sample", done=done, complete=True)
+    run.release()
+    tree = storage.read(run.path)
+    shutil.rmtree(run.path)
+    with pytest.raises(ChunkNotFoundError, match=r"posterior\.zarr/posterior/w"):
+        tree["posterior"]["w"].values  # noqa: B018 - reading is what fails
