@@ -144,13 +144,15 @@ def print_table(rows: list[dict[str, Any]], data_name: str) -> None:
             return "-"
         return f"{mean:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
-    print(f"\n{data_name}\n{'':20}{'splits':>6}{'RMSE':>16}{'NLL':>17}{'NLL - HMC':>17}{'core s':>7}")
+    head = f"{'':20}{'splits':>6}{'RMSE':>16}{'NLL':>17}{'NLL - HMC':>17}{'core s':>8}"
+    print(f"\n{data_name}\n{head}")
     found = table(rows, data_name)
     for method, row in sorted(found.items(), key=lambda item: item[1]["nll"]):
         print(
             f"{method:20}{row['splits']:>6}{pair(row['rmse'], row['rmse_error']):>16}"
             f"{pair(row['nll'], row['nll_error']):>17}"
-            f"{pair(row['nll_above_hmc'], row['nll_above_hmc_error']):>17}{row['core_seconds']:>7.1f}"
+            f"{pair(row['nll_above_hmc'], row['nll_above_hmc_error']):>17}"
+            f"{row['core_seconds']:>8.1f}"
             + (f"  R-hat {row['rhat']:.2f}" if "rhat" in row else "")
             + (f"  {row['not_fitted']} with a doubt" if row["not_fitted"] else "")
         )

@@ -1,4 +1,4 @@
-"""Which energy variance `mile` should end its warm-up at, chosen away from the splits it is judged on.
+"""Which energy variance `mile` should end its warm-up at, chosen on splits it is not judged by.
 
     BAYESNN_DATA=... python -m benchmarks.energy_variance [--data yacht energy airfoil]
         [--values 0.1 0.03 0.01] [--splits 1 2] [--minutes 30] [--out benchmarks/results]

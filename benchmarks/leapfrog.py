@@ -9,7 +9,8 @@ the differences of interest. On a machine that others use, the ratio of the leas
 column) is the steadier one.
 
 * raw gradient: `jit(scan(grad(potential energy)))` on the dictionary of weights, the floor;
-* raw, flat: the same on one vector of all weights;
+* raw, two arrays: the same, and the gradient is carried to the next step as a momentum would be;
+* raw, flat: the first on one vector of all weights;
 * HMC: `kernel.sample` of ours in a `lax.scan` that collects positions;
 * HMC, jitter: its number of leapfrogs is drawn anew for each draw;
 * HMC, sample: the sampling phase of `bnn.sample`;
@@ -18,7 +19,6 @@ column) is the steadier one.
 
 import argparse
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -33,11 +33,10 @@ from numpyro.infer.util import initialize_model
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.kernels.hmc import HMC
+from benchmarks.timing import Run, timed
 
 STEP_SIZE = 1e-4
 MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
-
-type Run = Callable[[], float]
 
 
 def our_kernel(leapfrogs: int, jitter: float = 0.0) -> HMC:
@@ -59,19 +58,6 @@ def numpyro_kernel(leapfrogs: int) -> numpyro.infer.HMC:
     )
 
 
-def timed(function: Callable[..., Any], *args: Any) -> Run:
-    """Compile and run once; the function returned runs again and gives the seconds."""
-    compiled = jax.jit(function).lower(*args).compile()
-    jax.block_until_ready(compiled(*args))
-
-    def run() -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(compiled(*args))
-        return time.perf_counter() - began
-
-    return run
-
-
 def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, float]]:
     """Name -> (a function that runs once and returns the seconds, the leapfrogs it makes)."""
     generator = np.random.default_rng(0)
@@ -88,6 +74,14 @@ def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, fl
             return jax.tree.map(lambda a, g: a - 1e-9 * g, z, jax.grad(potential)(z)), None
 
         return jax.lax.scan(step, z, None, length=count)[0]
+
+    def two_arrays(z: Any) -> Any:
+        def step(carry: Any, _: None) -> Any:
+            z, gradient = carry
+            fresh = jax.grad(potential)(z)
+            return (jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), fresh), None
+
+        return jax.lax.scan(step, (z, z), None, length=count)[0]
 
     def flat_gradients(vector: Any) -> Any:
         def step(vector: Any, _: None) -> Any:
@@ -120,6 +114,7 @@ def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, fl
     in_sample()  # compiles
     return {
         "raw gradient": (timed(gradients, position), count),
+        "raw, two arrays": (timed(two_arrays, position), count),
         "raw, flat": (timed(flat_gradients, ravel_pytree(position)[0]), count),
         "HMC": scan_of(our_kernel(leapfrogs), lambda state: state.num_steps),
         "HMC, jitter": scan_of(our_kernel(leapfrogs, 0.2), lambda state: state.num_steps),

@@ -17,7 +17,6 @@ differences of interest.
 import argparse
 import math
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +30,7 @@ from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.mclmc import MCLMC
+from benchmarks.timing import timed
 
 MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
 STEPS_PER_DRAW = 50
@@ -45,17 +45,6 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     position, potential = info.param_info.z, info.potential_fn
     length = math.sqrt(ravel_pytree(position)[0].size)
     step_size = length / 100
-
-    def timed(function: Callable[..., Any], *args: Any) -> Callable[[], float]:
-        compiled = jax.jit(function).lower(*args).compile()
-        jax.block_until_ready(compiled(*args))
-
-        def run() -> float:
-            began = time.perf_counter()
-            jax.block_until_ready(compiled(*args))
-            return time.perf_counter() - began
-
-        return run
 
     def gradients(z: Any) -> Any:
         def step(z: Any, _: None) -> Any:

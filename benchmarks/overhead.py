@@ -30,6 +30,7 @@ from numpyro.infer import HMC, MCMC
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
+from benchmarks.timing import timed
 
 LEAPFROGS = 50
 STEP_SIZE = 1e-4
@@ -55,17 +56,6 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     y = np.sin(x[:, 0]).astype(np.float32)
     info = initialize_model(jax.random.key(0), MODEL, model_args=(jnp.asarray(x), jnp.asarray(y)))
     position, potential = info.param_info.z, info.potential_fn
-
-    def timed(function: Callable[..., Any], *args: Any) -> Callable[[], float]:
-        compiled = jax.jit(function).lower(*args).compile()
-        jax.block_until_ready(compiled(*args))
-
-        def run() -> float:
-            began = time.perf_counter()
-            jax.block_until_ready(compiled(*args))
-            return time.perf_counter() - began
-
-        return run
 
     def gradients(z: Any) -> Any:
         def step(z: Any, _: None) -> Any:

@@ -38,10 +38,9 @@ from numpyro.infer.util import initialize_model, potential_energy
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.sgld import SGLD
+from benchmarks.timing import Run, timed
 
 STEP_SIZE = 1e-8
-
-type Run = Callable[[], float]
 
 
 def mlp_case() -> tuple[Any, Any, Any, int, int]:
@@ -62,19 +61,6 @@ def lenet_case() -> tuple[Any, Any, Any, int, int]:
 
 
 CASES = {"mlp": mlp_case, "lenet": lenet_case}
-
-
-def timed(function: Callable[..., Any], *args: Any) -> Run:
-    """Compile and run once; the function returned runs again and gives the seconds."""
-    compiled = jax.jit(function).lower(*args).compile()
-    jax.block_until_ready(compiled(*args))
-
-    def run() -> float:
-        began = time.perf_counter()
-        jax.block_until_ready(compiled(*args))
-        return time.perf_counter() - began
-
-    return run
 
 
 def contenders(case: str) -> tuple[dict[str, Run], int]:

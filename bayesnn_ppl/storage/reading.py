@@ -150,7 +150,7 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
     if in_store > first:
         import zarr
 
-        # Values are read when they are used; by then a file may be gone, and it must not read as NaN.
+        # Values are read when they are used, and a file that is gone by then must not be NaN.
         with zarr.config.set({"array.read_missing_chunks": False}):
             tree = xr.open_datatree(path / STORE, engine="zarr", consolidated=False)
         for group, every in groups.items():
