@@ -62,13 +62,18 @@ def contenders(
     def our(kernel: Any, warmup: int, **start: Any) -> Callable[[], dict[str, Any]]:
         return lambda: ours(problem, compilations, kernel, warmup, seconds, **start)
 
-    def with_heads() -> dict[str, Any]:
+    def with_heads(**settings: float) -> dict[str, Any]:
         heads = Problem(problem.name, "50-heads")
-        kernel = k.MCLMC(heads.model, steps_per_draw=50)
+        kernel = k.MCLMC(heads.model, steps_per_draw=50, **settings)
         return ours(heads, compilations, kernel, 1000, seconds, **trained)
 
     trained = {"init": bnn.approximations.Ensemble()}
-    bdes_model = {"ours: mile, bde's heads": with_heads} if problem.network == "50" else {}
+    bdes_model: dict[str, Callable[[], dict[str, Any]]] = {}
+    if problem.network == "50":
+        bdes_model = {
+            "ours: mile, bde's heads": with_heads,
+            "ours: heads, v = 0.01": partial(with_heads, energy_variance_end=0.01),
+        }
     return {
         "NumPyro NUTS": partial(nuts, method="parallel"),
         "BlackJAX NUTS": partial(blackjax_nuts, problem, compilations, seconds, warmup=WARMUP),
