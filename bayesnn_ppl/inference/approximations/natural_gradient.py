@@ -281,13 +281,10 @@ class NaturalGradient:
             method,
             first,
             (jnp.zeros_like(mean), jnp.int32(0)),
-            x,
-            y,
+            problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
             key=problem.key(_CLIMB),
-            progress=problem.progress,
-            callback=problem.callback,
         )
         keys = jax.random.split(problem.key(_DRAWS), self.draws)
         positions, weights = weighed_draws(method, self.weigh, climbed.parameters, keys, x, y)
