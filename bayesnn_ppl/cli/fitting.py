@@ -51,7 +51,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     if not (arguments.quiet or arguments.json):
         note(f"{run.model_label} on {dataset!r}")
     keep = what_is_kept(options, dataset)
-    with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
+    with failures_named(path), reserved(folder), stop_on_sigterm() as stop, stop.expected():
         with storage.writing_to(folder, lambda: "Choose another folder with --out."):
             run.write(folder)
         try:

@@ -58,11 +58,12 @@ def fit(
         mesh: devices that members are spread over, see `device_mesh`.
         float64: compute in double precision.
         progress: show a bar.
-        callback: called with a `TrainingProgress` after each block of epochs; ends training when
-            it returns true.
-        out: a new or empty folder that the result is written to, as that of `sample`. What is
-            trained leaves checkpoints and `metrics.csv` there, and `resume` goes on from them
-            after a crash or a stop.
+        callback: called with a `TrainingProgress` after each block of epochs or steps; ends that
+            stage when it returns true. A fit around a mode whose training it ended is made around
+            what that came to.
+        out: a new or empty folder that the result is written to, as that of `sample`. Trainings,
+            climbs and what else goes step by step leave checkpoints and `metrics.csv` there, and
+            `resume` goes on from them after a crash or a stop.
         keep: what is kept of each draw, by default all weights; see `Keep`.
 
     Returns:
@@ -74,7 +75,10 @@ def fit(
         FileExistsError: the folder `out` is not empty.
         TypeError, ValueError: an argument, the data or the model is not what it must be; said
             before anything is compiled.
-        RuntimeError: no attempt to train ended at finite parameters, where the method needs one.
+        RuntimeError: no attempt to train ended at finite parameters, where the method needs one;
+            or the callback ended a burn-in, before there was anything to return.
+        KeyboardInterrupt: Ctrl-C came before there was anything to return, or while a mode was
+            trained.
 
     Example:
         >>> import bayesnn_ppl as bnn
@@ -199,10 +203,10 @@ class _Fit:
         )
 
     def in_folder(self, folder: RunFolder, began: float) -> Posterior:
-        """Fit, with checkpoints of the training in the folder, and write the result there.
+        """Fit, with checkpoints of each stage in the folder, and write the result there.
 
-        A training that was interrupted leaves its checkpoint there, and what it came to is
-        returned from memory.
+        A fit that was interrupted leaves its checkpoint there, and what it came to is returned
+        from memory.
         """
         problem = replace(self.problem, record=TrainingRecord(folder))
         fitted = self.approximation.solve(problem)

@@ -80,6 +80,16 @@ class ProgressBar:
                 name, total=total, completed=done, note=f"× {self._chains} chains"
             )
 
+    def tell(self, done: int, note: str, *, over: bool = False) -> None:
+        """Show that `done` of the phase are made, and a note; `over` where no more will be."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, note=note)
+            return
+        now = time.monotonic()
+        if self._shown and (over or done >= self._total or now - self._last_line > _LINE_SECONDS):
+            self._last_line = now
+            print(f"{self._name:<8} {done:>6}/{self._total} {note}", file=sys.stderr, flush=True)
+
     def advance(self, done: int, statistics: dict[str, np.ndarray], divergences: int) -> None:
         """Show that `done` draws of the phase are made; `statistics` are of the last block."""
         parts = [f"× {self._chains} chains"]

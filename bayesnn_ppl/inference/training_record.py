@@ -1,4 +1,4 @@
-"""What a training leaves on disk as it goes, so that it can be watched and gone on with."""
+"""What a fit leaves on disk as it goes, so that it can be watched and gone on with."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.inference.training_result import part_of
 from bayesnn_ppl.inference.watching import MetricsFile
 from bayesnn_ppl.storage import RunFolder
 
@@ -14,13 +15,15 @@ __all__ = ["TrainingRecord"]
 type Arrays = Mapping[str, np.ndarray]
 
 _COMMIT_SECONDS = 2.0  # what a crash may cost, about
+_COMMIT_SHARE = 20.0  # a commit takes at most one of so many parts of the time
 
 
 class TrainingRecord:
-    """The checkpoint and the `metrics.csv` of a training in a run folder.
+    """The checkpoint and the `metrics.csv` of a fit in a run folder.
 
-    The checkpoint holds all that the next epoch needs, so that a training gone on with has the
-    bits of one that was never ended. One training is kept: the first of a fit.
+    A fit has stages, one after another: the training of a mode, say, and the climb that begins
+    there. The checkpoint holds all that the next block of the stage under way needs, and how the
+    stages before it ended. So a fit gone on with has the bits of one that was never ended.
 
     Args:
         folder: open for writing.
@@ -29,33 +32,62 @@ class TrainingRecord:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         record = folder.commit_record
-        self._before = None if record["checkpoint"] is None else folder.load_state()
+        known = record["checkpoint"] is not None
+        self._before: Arrays = folder.load_state() if known else {}
         self._metrics = MetricsFile(
-            folder.path / "metrics.csv", phase="train", draws=record["done"]
+            folder.path / "metrics.csv",
+            phase=record["phase"] if known else "train",
+            draws=record["done"],
         )
-        self._last, self._taken = time.monotonic(), False
+        self._stage, self._open = 0, True
+        self._ended: dict[str, np.ndarray] = {}  # what the stages that are over came to
+        self._current: Arrays = {}  # what the stage under way had come to at the last commit
+        self._last, self._pause = time.monotonic(), _COMMIT_SECONDS
 
     def restored(self) -> Arrays | None:
-        """What an earlier process left; None where it left nothing, or to a second training."""
-        before, self._before = self._before, None
-        return before
+        """What an earlier process left of this stage; None where it had not come to it."""
+        self._current = part_of(self._before, str(self._stage)) if self._open else {}
+        return self._current or None
 
     def take(
         self,
         arrays: Callable[[], Arrays],
         row: Mapping[str, Any],
         *,
+        phase: str,
         done: int,
         last: bool,
-    ) -> None:
-        """Take the state after a block of epochs, and what the metrics were."""
-        if self._taken:  # the training has ended, and this is another one of the same fit
-            return
-        if last or time.monotonic() - self._last > _COMMIT_SECONDS:
-            self._folder.commit(dict(arrays()), phase="train", done=done)
-            self._metrics.write({"phase": "train", "draws": done, **row})
-            self._last = time.monotonic()
+    ) -> bool:
+        """Take the state after a block of a stage, and what the metrics were.
+
+        Args:
+            arrays: makes the state, where it is due.
+            row: of the metrics.
+            phase: the stage's name.
+            done: how much of it is made.
+            last: whether the stage ends here, so that it is kept in any case.
+
+        Returns:
+            Whether it was kept.
+        """
+        now = time.monotonic()
+        if not self._open or not (last or now - self._last > self._pause):
+            return False
+        self._current = dict(arrays())
+        self._folder.commit(self._ended | self._numbered(), phase=phase, done=done)
+        self._metrics.write({"phase": phase, "draws": done, **row})
+        self._last = time.monotonic()
+        self._pause = max(_COMMIT_SECONDS, _COMMIT_SHARE * (self._last - now))
+        return True
 
     def end(self) -> None:
-        """The training is over; what is trained after it is not recorded."""
-        self._taken = True
+        """The stage is over, and what comes next is another one."""
+        self._ended |= self._numbered()
+        self._stage, self._current = self._stage + 1, {}
+
+    def close(self) -> None:
+        """The stage was ended early: what is made of it is not kept, since a fit goes on there."""
+        self._open = False
+
+    def _numbered(self) -> dict[str, np.ndarray]:
+        return {f"{self._stage}/{name}": array for name, array in self._current.items()}

@@ -17,9 +17,11 @@ class TrainingProgress:
     """What a callback sees after each block of epochs.
 
     Attributes:
-        done, total: epochs made so far and asked for.
-        seconds: since training began, compilation left out.
+        done, total: epochs made so far and asked for; of a climb the steps.
+        seconds: since this stage began.
         losses, held_out_losses: (members, done), NaN after a member stopped.
+        phase: the stage, "train" where networks are trained. A fit may have several, one after
+            another: a mode is trained, and then a bound is climbed from there ("climb").
     """
 
     done: int
@@ -27,6 +29,7 @@ class TrainingProgress:
     seconds: float
     losses: np.ndarray
     held_out_losses: np.ndarray
+    phase: str = "train"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Trained:
         start: "network" or "prior".
         interrupted: whether Ctrl-C or the callback ended training.
         seconds: what compiling and training took.
+        asked: whether it was the callback that ended it.
     """
 
     positions: Mapping[str, np.ndarray]
@@ -64,6 +68,7 @@ class Trained:
     start: str
     interrupted: bool
     seconds: Mapping[str, float]
+    asked: bool = False
 
 
 def merged(before: Trained, again: Trained, members: np.ndarray) -> Trained:

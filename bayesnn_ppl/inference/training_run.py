@@ -1,6 +1,5 @@
 """One training: attempts made of blocks of epochs, watched, recorded and safe to interrupt."""
 
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -27,7 +26,6 @@ from bayesnn_ppl.inference.training_result import (
 __all__ = ["TrainingBar", "TrainingRun"]
 
 _BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
-_LINE_SECONDS = 15.0  # between lines where there is no terminal
 
 
 class TrainingBar(ProgressBar):
@@ -42,15 +40,7 @@ class TrainingBar(ProgressBar):
             parts.append(f"{'loss' if shown is losses else 'held-out loss'} {known.mean():.4g}")
         if stopped:
             parts.append(f"{stopped} stopped")
-        note = " · ".join(parts)
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, note=note)
-            return
-        now = time.monotonic()
-        over = done >= self._total or stopped == len(losses)
-        if self._shown and (over or now - self._last_line > _LINE_SECONDS):
-            self._last_line = now
-            print(f"{self._name:<8} {done:>6}/{self._total} {note}", file=sys.stderr, flush=True)
+        self.tell(done, " · ".join(parts), over=stopped == len(losses))
 
 
 class TrainingRun:
@@ -66,7 +56,7 @@ class TrainingRun:
         self._plan, self._bar, self._callback = plan, bar, callback
         self._record = record
         self._earlier: Trained | None = None  # what attempts before this one came to
-        self._interrupted = False
+        self._interrupted = self._asked = self._kept = False
         self._seconds_per_epoch: float | None = None
         self._state: Any = None
         self._values: Mapping[str, Any] = {}
@@ -96,13 +86,16 @@ class TrainingRun:
             if self._interrupted or not active.any() or attempt == plan.retries:
                 break
             attempt, self._earlier = attempt + 1, trained
-        if self._record is not None:
+        if self._record is not None and self._interrupted:
+            self._record.close()
+        elif self._record is not None:
             self._record.end()
         return replace(
             trained,
             rows=plan.data[0].shape[0],
             start=plan.recipe.start,
             interrupted=self._interrupted,
+            asked=self._asked,
             seconds={
                 "compile": program.compile_seconds,
                 "train": time.perf_counter() - self._began,
@@ -134,6 +127,8 @@ class TrainingRun:
                 raise
             self._interrupted = True
             self._bar.say(f"Interrupted: training ends after {self._done} epochs.")
+        if self._interrupted and not self._kept:
+            self._keep_record(int(np.sum(self._state.stopped)), over=True)
         state = self._state
         return Trained(
             positions={name: np.asarray(value) for name, value in state.best_z.items()},
@@ -167,19 +162,20 @@ class TrainingRun:
                 self._losses[:, :, self._done : self._done + count] = losses
                 self._done += count
             stopped = int(np.sum(state.stopped))
-            self._keep_record(stopped)
+            all_over = self._done == epochs or stopped == self._plan.recipe.members
+            self._keep_record(stopped, over=all_over)
             self._bar.show(self._done, losses[0, :, -1], losses[1, :, -1], stopped)
-            if self._ended():
-                self._interrupted = True
+            if self._ended() and not all_over:
+                self._interrupted = self._asked = True
                 return
 
-    def _keep_record(self, stopped: int) -> None:
-        """Let the record have the state, and the metrics of the last epoch."""
+    def _keep_record(self, stopped: int, *, over: bool) -> None:
+        """Let the record have the state, at once where it is `over`, and the last metrics."""
         if self._record is None:
             return
         last = self._losses[:, :, self._done - 1]
         known = [row[~np.isnan(row)] for row in last]
-        self._record.take(
+        self._kept = self._record.take(
             self._arrays,
             {
                 "seconds": time.perf_counter() - self._began,
@@ -188,8 +184,9 @@ class TrainingRun:
                 "held_out_loss": float(known[1].mean()) if known[1].size else None,
                 "stopped": stopped,
             },
+            phase="train",
             done=self._done,
-            last=self._done == self._plan.epochs or stopped == self._plan.recipe.members,
+            last=over,
         )
 
     def _arrays(self) -> dict[str, np.ndarray]:

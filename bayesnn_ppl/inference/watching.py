@@ -222,6 +222,10 @@ class Watch:
         return done > self._judged and self._spent <= _SHARE_OF_TIME * elapsed
 
 
+# In the order in which a run goes through them; the first ones are stages of a fit.
+_PHASES = ("train", "tuning", "iterates", "draws", "climb", "warmup", "sample")
+
+
 class MetricsFile:
     """`metrics.csv`: one line for each commit of a run on disk.
 
@@ -240,7 +244,7 @@ class MetricsFile:
             reader = csv.DictReader(file)
             rows = list(reader)
             self._columns = list(reader.fieldnames or ()) or None
-        order = ("train", "warmup", "sample")
+        order = _PHASES
         kept = [
             row
             for row in rows

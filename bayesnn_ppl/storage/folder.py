@@ -252,7 +252,7 @@ class RunFolder:
             state: the sampler's state as named arrays; None keeps no checkpoint.
             moments: `"<group>/<variable>"` -> array, of all draws so far; the groups are
                 "posterior_mean" and "posterior_variance".
-            phase: "warmup" or "sample".
+            phase: "warmup" or "sample", or the stage of a fit.
             done: draws of the phase that are made.
             complete: also write a last chunk that is not whole, and leave no journal.
         """
@@ -266,6 +266,9 @@ class RunFolder:
                 record["journal"] = [*record["journal"], self._write_journal(record)]
             if state is not None:
                 name = f"checkpoint/{phase}-{done:09d}.npz"
+                if record["checkpoint"] and record["checkpoint"][0] == name:
+                    # As where a training is begun again: the last one is good until this one is.
+                    name = f"checkpoint/{phase}-{done:09d}-again.npz"
                 record["checkpoint"] = [name, write_arrays(self.path / name, state)]
             if moments:
                 name = f"checkpoint/moments-{record['draws']:09d}.npz"

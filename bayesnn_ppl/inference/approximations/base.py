@@ -39,8 +39,8 @@ class Problem:
         float64: whether to compute in double precision; `fit` has switched it on.
         mesh: devices for members, or None for the default.
         progress: whether to show a bar.
-        callback: the user's, called with a `TrainingProgress` after each block of epochs.
-        record: where the checkpoints of the trainer go; None in memory.
+        callback: the user's, called with a `TrainingProgress` after each block of epochs or steps.
+        record: where the checkpoints of its stages go; None in memory.
     """
 
     model: Model

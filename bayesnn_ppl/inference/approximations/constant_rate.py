@@ -1,7 +1,7 @@
 """The constant rate at which SGD looks like the posterior: minibatch noise against curvature."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ __all__ = [
     "best_rates",
     "drift_findings",
     "reduced_finding",
+    "refuse_burn_in",
     "stability",
     "stability_findings",
 ]
@@ -187,6 +188,21 @@ def stability_findings(stable: np.ndarray, what: str) -> tuple[Finding, ...]:
             "Beyond 1 steps overshoot, and from 2 on they lead away from the mode: lower "
             "`learning_rate`, or leave it out.",
         ),
+    )
+
+
+def refuse_burn_in(descended: Descended, what: str) -> NoReturn:
+    """Raise what there is to raise where a run ended before there was anything to keep.
+
+    Raises:
+        RuntimeError: the callback ended it.
+        KeyboardInterrupt: Ctrl-C did.
+    """
+    if not descended.asked:
+        raise KeyboardInterrupt
+    raise RuntimeError(
+        f"The callback ended {what} in its burn-in, before there was an iterate to keep. With "
+        "`out=FOLDER` all is saved there, and `resume` goes on; or let it run longer."
     )
 
 

@@ -1,5 +1,6 @@
 """Stochastic gradient descent at a constant rate, whose iterates are the draws."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from typing import Any
@@ -13,6 +14,7 @@ from bayesnn_ppl.inference.approximations.constant_rate import (
     best_rates,
     drift_findings,
     reduced_finding,
+    refuse_burn_in,
     stability,
     stability_findings,
 )
@@ -134,7 +136,7 @@ class ConstantSGD:
             rate = np.full((self.members, 1), self.learning_rate, starts.dtype)
             stable = stability(problem, layout, starts, rate)
             findings += stability_findings(stable, "ConstantSGD")
-        blocks: list[np.ndarray] = []
+        draws = _Draws(np.zeros((self.members, 0, layout.dimension), starts.dtype))
         descended = descend(
             problem,
             starts,
@@ -143,11 +145,11 @@ class ConstantSGD:
             Descent(batch, 0.0, 1.0, every, self.burn_in + self.draws),
             jax.random.split(problem.key(_DESCENT), self.members),
             "draws",
-            blocks.append,
+            draws,
         )
-        vectors = np.concatenate(blocks, axis=1)[:, self.burn_in :]
+        vectors = draws.arrays()["vectors"][:, self.burn_in :]
         if not vectors.shape[1]:
-            raise KeyboardInterrupt  # before there was a draw
+            refuse_burn_in(descended, "ConstantSGD")
         diagonal = rate if rate.ndim == 2 else np.diagonal(rate, axis1=1, axis2=2)
         settled = descended._replace(losses=descended.losses[:, self.burn_in :])
         return Fitted(
@@ -161,5 +163,22 @@ class ConstantSGD:
                 "seconds": {"draws": round(descended.seconds, 3)},
             },
             findings=(*findings, *drift_findings(settled, "ConstantSGD")),
-            interrupted=descended.interrupted,
+            interrupted=descended.interrupted or modes.interrupted,
         )
+
+
+class _Draws:
+    """Collects the iterates, (members, k, d) at a time."""
+
+    def __init__(self, none: np.ndarray) -> None:
+        self._parts = [none]
+
+    def take(self, made: np.ndarray) -> None:
+        self._parts.append(made)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        self._parts = [np.concatenate(self._parts, axis=1)]
+        return {"vectors": self._parts[0]}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._parts = [arrays["vectors"]]

@@ -4,7 +4,6 @@ What `SWAG` and `ConstantSGD` look at. One function is compiled for a program, i
 of minibatch; rates and numbers of steps are its arguments.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,9 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Problem
-from bayesnn_ppl.inference.approximations.blocks import in_blocks
+from bayesnn_ppl.inference.approximations.blocks import Block, Collector, in_blocks
 from bayesnn_ppl.inference.approximations.flat_loss import Layout, minibatch_loss
-from bayesnn_ppl.inference.run import uninterrupted
 from bayesnn_ppl.inference.schedules import evaluate
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
 
@@ -54,12 +52,14 @@ class Descended(NamedTuple):
         losses: (members, iterates), the mean loss per observation over the steps of each.
         failed: (members,), whether a member became not finite; it stays where it was before.
         interrupted: whether Ctrl-C or the callback ended it; iterates not made are NaN in `losses`.
+        asked: whether it was the callback.
         seconds: since the beginning, compilation included.
     """
 
     losses: np.ndarray
     failed: np.ndarray
     interrupted: bool
+    asked: bool
     seconds: float
 
 
@@ -80,9 +80,9 @@ def descend(
     descent: Descent,
     keys: Any,
     name: str,
-    consume: Callable[[np.ndarray], None],
+    collector: Collector,
 ) -> Descended:
-    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start, and show `consume` the iterates.
+    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start; `collector` takes the iterates.
 
         J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
 
@@ -99,7 +99,7 @@ def descend(
         descent: how, and how often the iterates are looked at.
         keys: one PRNG key a member.
         name: for the bar.
-        consume: called with vectors (members, k, d), k iterates more.
+        collector: takes vectors (members, k, d), k iterates more.
 
     Raises:
         KeyboardInterrupt: before the first block was done.
@@ -134,19 +134,24 @@ def descend(
         NamedSharding(mesh, P("chain")),
     )
 
-    def make(count: int) -> np.ndarray:
-        nonlocal state
+    def make(state: _State, count: int) -> Block:
         new, vectors, losses = advance(
             state, rate, keys, problem.x, problem.y, np.int32(descent.every), np.int32(count)
         )
-        found = np.asarray(vectors)[:, :count], np.asarray(losses)[:, :count]
-        with uninterrupted():  # together, or an iterate would be missing
-            state = new
-            consume(found[0])
-        return found[1]
+        return Block(new, np.asarray(losses)[:, :count], np.asarray(vectors)[:, :count])
 
-    done = in_blocks(problem, make, total=descent.iterates, members=members, most=room, name=name)
-    return Descended(done.losses, np.asarray(state.failed), done.interrupted, done.seconds)
+    done = in_blocks(
+        problem,
+        state,
+        make,
+        total=descent.iterates,
+        members=members,
+        most=room,
+        name=name,
+        collector=collector,
+    )
+    failed = np.asarray(done.state.failed)
+    return Descended(done.losses, failed, done.interrupted, done.asked, done.seconds)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))

@@ -11,16 +11,17 @@ import numpy as np
 import optax
 
 from bayesnn_ppl.arguments import positive, whole_number
-from bayesnn_ppl.inference.approximations.base import Problem
+from bayesnn_ppl.inference.approximations.base import Finding, Problem
+from bayesnn_ppl.inference.approximations.blocks import Block, in_blocks
 from bayesnn_ppl.inference.curvature.around import Noise, likelihood_terms
 from bayesnn_ppl.inference.curvature.evidence import ascend
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.curvature.prior import PriorCurvature
-from bayesnn_ppl.inference.progress import ProgressBar
 
 __all__ = ["DuringTraining", "Hyperparameters", "train_by_evidence"]
 
 _TRAINING = 2  # stream of randomness
+_MOST = 100  # rounds of a block
 
 
 class Hyperparameters(NamedTuple):
@@ -82,7 +83,7 @@ def train_by_evidence(
     curvature: Callable[[Point], Any],
     tune_prior: bool,
     tune_noise: bool,
-) -> tuple[Point, Hyperparameters, dict[str, Any]]:
+) -> tuple[Point, Hyperparameters, dict[str, Any], tuple[Finding, ...]]:
     """Rounds of training and tuning; see `DuringTraining`.
 
     Args:
@@ -97,56 +98,79 @@ def train_by_evidence(
         tune_prior, tune_noise: what is tuned.
 
     Returns:
-        The point at the last weights, the hyperparameters, and the evidence of every round.
+        The point at the last weights, the hyperparameters, the evidence of every round, and a
+        finding where Ctrl-C or the callback ended it early. The callback's losses are -log Z / N.
     """
-    dtype = point.centre.dtype
-    hyper = Hyperparameters(jnp.zeros(int(groups.max()) + 1, dtype), jnp.zeros((), dtype))
-    memory = optax.adam(settings.evidence_rate).init(tuple(hyper))
+    dtype, total = point.centre.dtype, len(problem.x)
+    hyper = (jnp.zeros(int(groups.max()) + 1, dtype), jnp.zeros((), dtype))
     weights = jnp.asarray(point.centre)
-    optimiser = optax.adam(settings.learning_rate).init(weights)
-    batch = len(problem.x) if settings.batch_size is None else settings.batch_size
-    evidences = []
-    with ProgressBar(shown=problem.progress, chains=1) as bar:
-        bar.phase("tuning", settings.rounds)
-        for number in range(settings.rounds):
-            fixed = dict(point.fixed)
-            if noise is not None and tune_noise:
-                fixed[noise.site] = (noise.scale * jnp.exp(-0.5 * hyper.log_noise)).astype(dtype)
-            weights, optimiser = _train(
-                local,
-                weights,
-                optimiser,
-                fixed,
-                jnp.exp(hyper.log_factors)[groups] * prior.precision,
-                prior.mean,
-                problem.x,
-                problem.y,
-                jax.random.fold_in(problem.key(_TRAINING), number),
-                number / settings.rounds,
-                1 / settings.rounds,
-                epochs=settings.epochs,
-                batch=min(batch, len(problem.x)),
-                rate=settings.learning_rate,
+    batch = total if settings.batch_size is None else min(settings.batch_size, total)
+
+    def one_round(state: Any, number: int) -> tuple[Any, float]:
+        weights, optimiser, (log_factors, log_noise), memory = state
+        fixed = dict(point.fixed)
+        if noise is not None and tune_noise:
+            fixed[noise.site] = (noise.scale * jnp.exp(-0.5 * log_noise)).astype(dtype)
+        weights, optimiser = _train(
+            local,
+            weights,
+            optimiser,
+            fixed,
+            jnp.exp(log_factors)[groups] * prior.precision,
+            prior.mean,
+            problem.x,
+            problem.y,
+            jax.random.fold_in(problem.key(_TRAINING), number),
+            number / settings.rounds,
+            1 / settings.rounds,
+            epochs=settings.epochs,
+            batch=batch,
+            rate=settings.learning_rate,
+        )
+        at = point._replace(centre=weights)
+        here = prior.moved_to(np.asarray(weights))
+        hyper, memory, value = ascend(
+            (log_factors, log_noise),
+            memory,
+            curvature(at),
+            likelihood_terms(problem, local, at, here, gaussian=tune_noise),
+            groups,
+            tune_prior=tune_prior,
+            tune_noise=tune_noise,
+            steps=settings.steps,
+            rate=settings.evidence_rate,
+        )
+        return (weights, optimiser, tuple(hyper), memory), float(value)
+
+    def advance(state: Any, count: int) -> Block:
+        made, values = int(state[-1]), []
+        inner = state[:-1]
+        for number in range(made, made + count):
+            inner, value = one_round(inner, number)
+            values.append(-value / total)
+        return Block((*inner, np.int32(made + count)), np.array([values]))
+
+    begin = (
+        weights,
+        optax.adam(settings.learning_rate).init(weights),
+        hyper,
+        optax.adam(settings.evidence_rate).init(hyper),
+        np.int32(0),
+    )
+    done = in_blocks(
+        problem, begin, advance, total=settings.rounds, members=1, most=_MOST, name="tuning"
+    )
+    findings = []
+    if done.interrupted:
+        findings.append(
+            Finding(
+                "doubt", f"Tuning was interrupted after {done.made} of {settings.rounds} rounds."
             )
-            point = point._replace(centre=weights)
-            here = prior.moved_to(np.asarray(weights))
-            terms = likelihood_terms(problem, local, point, here, gaussian=tune_noise)
-            new, memory, value = ascend(
-                tuple(hyper),
-                memory,
-                curvature(point),
-                terms,
-                groups,
-                tune_prior=tune_prior,
-                tune_noise=tune_noise,
-                steps=settings.steps,
-                rate=settings.evidence_rate,
-            )
-            hyper = Hyperparameters(*new)
-            evidences.append(round(float(value), 4))
-            bar.advance(number + 1, {}, 0)
-    point = point._replace(centre=np.asarray(weights))
-    return point, jax.tree.map(np.asarray, hyper), {"log_evidences": evidences}
+        )
+    evidences = [round(-value * total, 4) for value in done.losses[0, : done.made].tolist()]
+    point = point._replace(centre=np.asarray(done.state[0]))
+    found = Hyperparameters(*(np.asarray(part) for part in done.state[2]))
+    return point, found, {"log_evidences": evidences}, tuple(findings)
 
 
 @partial(jax.jit, static_argnames=("local", "epochs", "batch", "rate"))

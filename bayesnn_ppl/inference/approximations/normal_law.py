@@ -75,6 +75,8 @@ class Found(NamedTuple):
         normal_prior: whether the prior of the chosen parameters is normal.
         record: JSON-ready facts.
         findings: what did not go well.
+        interrupted: whether the callback ended the training of the mode, or Ctrl-C or the callback
+            the tuning.
     """
 
     law: AroundMode
@@ -84,6 +86,7 @@ class Found(NamedTuple):
     normal_prior: bool
     record: dict[str, Any]
     findings: tuple[Finding, ...]
+    interrupted: bool
 
 
 def law_around(
@@ -137,8 +140,10 @@ def law_around(
         np.zeros(int(groups.max()) + 1, centre.dtype), np.zeros((), centre.dtype)
     )
     record: dict[str, Any] = {}
+    findings = [*selection.findings, *mode.findings, *prior.findings]
+    interrupted = mode.interrupted
     if isinstance(settings.when, DuringTraining):
-        point, started, record = train_by_evidence(
+        point, started, record, ended_early = train_by_evidence(
             problem,
             local,
             point,
@@ -150,6 +155,8 @@ def law_around(
             tune_prior=settings.prior_precision != "fixed",
             tune_noise=settings.tune_noise,
         )
+        findings += ended_early
+        interrupted |= bool(ended_early)
         prior = prior_curvature(local, point.centre, fixed, problem.x, problem.y, coupling=False)
     terms = likelihood_terms(problem, local, point, prior, gaussian=settings.tune_noise or recentre)
     curvature = measured(point)
@@ -157,7 +164,6 @@ def law_around(
     if prior.coupled is not None:
         root = np.linalg.cholesky(prior.coupled)
         curvature = curvature.in_prior(root)
-    findings = [*selection.findings, *mode.findings, *prior.findings]
     if settings.tunes and settings.when == "post hoc":
         tuned = maximise(
             curvature if recentre else for_tuning(curvature, settings.prior_precision),
@@ -199,7 +205,7 @@ def law_around(
         "newton_gain": gain,
         "mode": mode.record,
     }
-    return Found(law, mode, values, tuned_site, prior.normal, record, tuple(findings))
+    return Found(law, mode, values, tuned_site, prior.normal, record, tuple(findings), interrupted)
 
 
 def _noise(
@@ -247,6 +253,7 @@ def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) ->
         positions=positions,
         record=record,
         findings=tuple(findings),
+        interrupted=found.interrupted,
         model=model,
         centre=None if model is None else {n: a[None] for n, a in found.values.items()},
     )

@@ -14,7 +14,7 @@ import optax
 from bayesnn_ppl.arguments import positive, whole_number
 from bayesnn_ppl.identity import StaticProgram, describe
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
-from bayesnn_ppl.inference.approximations.blocks import in_blocks
+from bayesnn_ppl.inference.approximations.blocks import Block, in_blocks
 from bayesnn_ppl.inference.approximations.flat_loss import Layout, check_minibatches, minibatch_loss
 from bayesnn_ppl.inference.approximations.stein import stein_direction
 from bayesnn_ppl.inference.approximations.trained import still_falling, thinned
@@ -156,21 +156,18 @@ class Repulsive:
             each,
         )
         particles = jnp.asarray(layout.vectors(starts))
-        state = (particles, optimiser.init(particles), jnp.int32(0))
         key = problem.key(_ROWS)
 
-        def make(count: int) -> np.ndarray:
-            nonlocal state
+        def make(state: Any, count: int) -> Block:
             new, losses = advance(
                 state, key, problem.x, problem.y, np.int32(count), np.int32(epochs)
             )
-            state = jax.block_until_ready(new)
-            return np.asarray(losses)[None, :count]
+            return Block(jax.block_until_ready(new), np.asarray(losses)[None, :count])
 
-        (losses,), interrupted, seconds = in_blocks(
-            problem, make, total=epochs, members=1, most=_BLOCK, name="train"
-        )
-        found = np.asarray(state[0])
+        begin = (particles, optimiser.init(particles), jnp.int32(0))
+        done = in_blocks(problem, begin, make, total=epochs, members=1, most=_BLOCK, name="train")
+        losses, interrupted = done.losses[0], done.interrupted
+        found = np.asarray(done.state[0])
         finite = bool(np.isfinite(found).all())
         return Fitted(
             positions={name: a[:, None] for name, a in layout.sites(found).items()},
@@ -181,7 +178,7 @@ class Repulsive:
                 "epochs": epochs,
                 "start": plan.recipe.start,
                 "losses": thinned(losses[None]),
-                "seconds": {"train": round(seconds, 3)},
+                "seconds": {"train": round(done.seconds, 3)},
             },
             findings=self._findings(losses, layout.dimension, finite, interrupted),
             interrupted=interrupted,

@@ -22,11 +22,13 @@ class Mode(NamedTuple):
         position: latent site -> unconstrained value.
         record: how it was found, JSON-ready.
         findings: what did not go well.
+        interrupted: whether the callback ended its training, of which a finding tells.
     """
 
     position: dict[str, np.ndarray]
     record: dict[str, Any]
     findings: tuple[Finding, ...]
+    interrupted: bool = False
 
 
 class Modes(NamedTuple):
@@ -35,6 +37,7 @@ class Modes(NamedTuple):
     positions: dict[str, np.ndarray]
     record: dict[str, Any]
     findings: tuple[Finding, ...]
+    interrupted: bool = False
 
 
 def check_mode(mode: Any, name: str) -> None:
@@ -50,7 +53,7 @@ def find_mode(problem: Problem, mode: MAP | Posterior | None) -> Mode:
     """The one mode that an approximation begins at; see `find_modes`."""
     found = find_modes(problem, mode, 1)
     position = {name: value[0] for name, value in found.positions.items()}
-    return Mode(position, found.record, found.findings)
+    return Mode(position, found.record, found.findings, found.interrupted)
 
 
 def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> Modes:
@@ -66,7 +69,8 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
         ValueError: the mode is of another program, or a posterior has no weights or fewer chains
             than members.
         RuntimeError: a member could not be trained.
-        KeyboardInterrupt: training was interrupted; a half-trained network is no mode.
+        KeyboardInterrupt: Ctrl-C came while a mode was trained; a half-trained network is no mode.
+            A callback that ends the training has judged for itself, and what it came to is taken.
     """
     if isinstance(mode, Posterior):
         run = mode.provenance
@@ -79,11 +83,12 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
             f"{describe(mode.model)} and {describe(problem.model)}. Leave its model out."
         )
     trained = mode.train_members(problem, members)
-    if trained.interrupted:
+    if trained.interrupted and not trained.asked:
         raise KeyboardInterrupt
     mode.require_trained(trained)
     positions = {name: np.asarray(value) for name, value in trained.positions.items()}
-    return Modes(positions, mode.describe_training(trained), mode.findings(trained))
+    record, findings = mode.describe_training(trained), mode.findings(trained)
+    return Modes(positions, record, findings, trained.interrupted)
 
 
 def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[str, np.ndarray]:

@@ -1,5 +1,6 @@
 """SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from typing import Any
@@ -14,6 +15,7 @@ from bayesnn_ppl.inference.approximations.constant_rate import (
     best_rates,
     drift_findings,
     reduced_finding,
+    refuse_burn_in,
     stability,
     stability_findings,
 )
@@ -32,14 +34,18 @@ _DESCENT, _DRAWS = 0x5357_4147, 0x5357_4148  # streams of randomness
 class IterateMoments:
     """Running moments of iterates, and their last K deviations from the running mean.
 
+    Args:
+        rank: K.
+        burn_in: how many iterates are passed over first.
+
     Attributes:
         count: iterates seen.
         mean: (members, d), double precision.
         deviations: the last K of θ_i - mean_i, each (members, d).
     """
 
-    def __init__(self, rank: int) -> None:
-        self.count, self._rank = 0, rank
+    def __init__(self, rank: int, burn_in: int = 0) -> None:
+        self.count, self._rank, self._skip = 0, rank, burn_in
         self.mean: Any = 0.0
         self._squares: Any = 0.0
         self.deviations: list[np.ndarray] = []
@@ -52,6 +58,31 @@ class IterateMoments:
         self.mean = self.mean + before / self.count
         self._squares = self._squares + before * (values - self.mean)
         self.deviations = [*self.deviations, values - self.mean][-self._rank :]
+
+    def take(self, made: np.ndarray) -> None:
+        """Take iterates (members, k, d) in, but for those of the burn-in."""
+        skipped = min(self._skip, made.shape[1])
+        self._skip -= skipped
+        for index in range(skipped, made.shape[1]):
+            self.add(made[:, index])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Where it stands, as named arrays."""
+        found = {"count": np.asarray(self.count), "skip": np.asarray(self._skip)}
+        if self.count:
+            found |= {
+                "mean": self.mean,
+                "squares": self._squares,
+                "deviations": np.stack(self.deviations),
+            }
+        return found
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Be as one whose `arrays` these are."""
+        self.count, self._skip = int(arrays["count"]), int(arrays["skip"])
+        if self.count:
+            self.mean, self._squares = arrays["mean"], arrays["squares"]
+            self.deviations = list(arrays["deviations"])
 
     @property
     def variance(self) -> np.ndarray:
@@ -190,17 +221,7 @@ class SWAG:
             # With momentum SGD leaves the mode from 2 (1 + μ) on, and not from 2 on.
             stable = stability(problem, layout, starts, rate * float(first)) / (1 + self.momentum)
             findings += stability_findings(stable, "SWAG")
-        moments = IterateMoments(self.rank)
-        skip = self.burn_in
-
-        def consume(vectors: np.ndarray) -> None:
-            nonlocal skip
-            for index in range(vectors.shape[1]):
-                if skip:
-                    skip -= 1
-                else:
-                    moments.add(vectors[:, index])
-
+        moments = IterateMoments(self.rank, self.burn_in)
         descended = descend(
             problem,
             starts,
@@ -209,10 +230,10 @@ class SWAG:
             Descent(batch, self.momentum, schedule, every, self.burn_in + self.iterates),
             jax.random.split(problem.key(_DESCENT), self.members),
             "iterates",
-            consume,
+            moments,
         )
         if len(moments.deviations) < 2:
-            raise KeyboardInterrupt  # before there was anything to fit
+            refuse_burn_in(descended, "SWAG")
         settled = descended._replace(losses=descended.losses[:, self.burn_in :])
         return Fitted(
             positions=layout.sites(self._drawn(problem, moments, starts.dtype)),
@@ -226,7 +247,7 @@ class SWAG:
                 "seconds": {"iterates": round(descended.seconds, 3)},
             },
             findings=(*findings, *drift_findings(settled, "SWAG")),
-            interrupted=descended.interrupted,
+            interrupted=descended.interrupted or modes.interrupted,
         )
 
     def _drawn(self, problem: Problem, moments: IterateMoments, dtype: Any) -> np.ndarray:

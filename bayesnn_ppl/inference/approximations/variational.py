@@ -208,13 +208,10 @@ class Variational:
             method,
             first,
             optimiser.init(first),
-            problem.x,
-            problem.y,
+            problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
             key=problem.key(_CLIMB),
-            progress=problem.progress,
-            callback=problem.callback,
         )
         positions, log_weights, found = self._draw(family, climbed.parameters, problem)
         fitted = conclude(climbed, begun, positions, log_weights, found, record)

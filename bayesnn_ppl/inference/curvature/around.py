@@ -14,7 +14,7 @@ from bayesnn_ppl.inference.approximations.base import Problem
 from bayesnn_ppl.inference.curvature.dense import DenseCurvature
 from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 from bayesnn_ppl.inference.curvature.evidence import Terms, log_evidence, mode_shift
-from bayesnn_ppl.inference.curvature.kronecker import kronecker_curvature
+from bayesnn_ppl.inference.curvature.kronecker import KroneckerLayer, kronecker_curvature
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, in_chunks
 from bayesnn_ppl.inference.curvature.low_rank import low_rank_curvature
 from bayesnn_ppl.inference.curvature.prior import PriorCurvature
@@ -29,6 +29,7 @@ __all__ = [
     "curvature_at",
     "likelihood_terms",
     "noise_site",
+    "not_factored",
     "unit_of",
 ]
 
@@ -145,17 +146,25 @@ def unit_of(selection: Selection, prior: PriorCurvature, structure: str) -> np.n
     """
     unit = 1 / np.sqrt(prior.precision)
     if structure == "kfac":
-        for layer in kronecker_layers(selection):
-            block = unit[layer.begin : layer.end].reshape(layer.shape)
-            product = block[:, :1] * block[:1] / block[0, 0]
-            if np.abs(product / block - 1).max() > 1e-3:
-                raise ValueError(
-                    "The prior's precisions at the mode are not a product of one for each input "
-                    f"and one for each output of the layer `{layer.call.path}`, and a Kronecker "
-                    'product has no place for others: use structure="block" or "diagonal", or a '
-                    "normal prior with one variance in a layer."
-                )
+        no_product = not_factored(kronecker_layers(selection), unit)
+        if no_product is not None:
+            raise ValueError(
+                "The prior's precisions at the mode are not a product of one for each input and "
+                f"one for each output of the layer `{no_product}`, and a Kronecker product has no "
+                'place for others: use structure="block" or "diagonal", or a normal prior with one '
+                "variance in a layer."
+            )
     return unit
+
+
+def not_factored(layers: tuple[KroneckerLayer, ...], unit: np.ndarray) -> str | None:
+    """The first layer whose part of `unit` is no product of one for each input and output."""
+    for layer in layers:
+        block = unit[layer.begin : layer.end].reshape(layer.shape)
+        product = block[:, :1] * block[:1] / block[0, 0]
+        if np.abs(product / block - 1).max() > 1e-3:
+            return layer.call.path
+    return None
 
 
 def curvature_at(

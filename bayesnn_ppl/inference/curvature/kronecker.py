@@ -15,6 +15,7 @@ References:
     convolutions; Ritter, Botev and Barber (2018) for Laplace approximations with it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +27,14 @@ from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 from bayesnn_ppl.inference.curvature.layers import Call, layer_input, layers_watched
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, Rows
 
-__all__ = ["KroneckerCurvature", "KroneckerLayer", "kronecker_curvature"]
+__all__ = [
+    "KroneckerCurvature",
+    "KroneckerLayer",
+    "LayerFactors",
+    "factored_curvature",
+    "kronecker_curvature",
+    "layer_factors",
+]
 
 
 class KroneckerLayer(NamedTuple):
@@ -115,6 +123,17 @@ class KroneckerCurvature:
         return jax.scipy.linalg.block_diag(*blocks)
 
 
+class LayerFactors(NamedTuple):
+    """Σ a aᵀ (in, in) and Σ g gᵀ (out, out) of a layer, and how many rows and places they are of.
+
+    The first is over rows and places, the second over the columns of a root besides.
+    """
+
+    inputs: Any
+    gradients: Any
+    places: Any
+
+
 @partial(jax.jit, static_argnames=("local", "layers"))
 def kronecker_curvature(
     local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
@@ -125,6 +144,15 @@ def kronecker_curvature(
     gradients of the weights. The prior's precisions must be a product of one for each input and
     one for each output of a layer, as `point.unit` holds them.
     """
+    factors = layer_factors(local, point, rows, layers)
+    pairs = tuple((f.inputs, f.gradients / f.places) for f in factors)
+    return factored_curvature(pairs, point.unit, layers)
+
+
+def layer_factors(
+    local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
+) -> tuple[LayerFactors, ...]:
+    """The factors of each layer in the coordinates θ, to be traced; see `kronecker_curvature`."""
     paths = tuple(layer.call.path for layer in layers)
     origin = jnp.zeros_like(point.centre)
 
@@ -150,21 +178,34 @@ def kronecker_curvature(
             a = (jnp.concatenate(parts, -1) * weight[:, None, None]).reshape(-1, layer.shape[0])
             g = shifted[layer.call.path].reshape(-1, layer.outputs)
             places = weight.sum() * (ones.size / len(x))
-            new.append((a.T @ a, g.T @ g, places))
+            new.append(LayerFactors(a.T @ a, g.T @ g, places))
         return jax.tree.map(jnp.add, total, tuple(new)), None
 
     empty = tuple(
-        (jnp.zeros((rows_of,) * 2), jnp.zeros((columns,) * 2), jnp.zeros(()))
+        LayerFactors(jnp.zeros((rows_of,) * 2), jnp.zeros((columns,) * 2), jnp.zeros(()))
         for rows_of, columns in (layer.shape for layer in layers)
     )
     empty = jax.tree.map(lambda a: a.astype(point.centre.dtype), empty)
-    factors = jax.lax.scan(add, empty, rows)[0]
+    found: tuple[LayerFactors, ...] = jax.lax.scan(add, empty, rows)[0]
+    return found
+
+
+def factored_curvature(
+    pairs: Sequence[tuple[Any, Any]], unit: Any, layers: tuple[KroneckerLayer, ...]
+) -> KroneckerCurvature:
+    """The curvature A ⊗ G of each layer, in coordinates in units of `unit`; to be traced.
+
+    Args:
+        pairs: A (in, in) and G (out, out) of each layer, in the coordinates θ.
+        unit: (d,), in each layer a product of one for each input and one for each output.
+        layers: which there are.
+    """
     lefts, rights = [], []
-    for layer, (a, g, places) in zip(layers, factors, strict=True):
-        unit = point.unit[layer.begin : layer.end].reshape(layer.shape)
-        left, right = unit[:, 0], unit[0] / unit[0, 0]
+    for layer, (a, g) in zip(layers, pairs, strict=True):
+        block = unit[layer.begin : layer.end].reshape(layer.shape)
+        left, right = block[:, 0], block[0] / block[0, 0]
         lefts.append(_eigen(a * left * left[:, None]))
-        rights.append(_eigen(g * right * right[:, None] / places))
+        rights.append(_eigen(g * right * right[:, None]))
     return KroneckerCurvature(
         tuple(lefts), tuple(rights), tuple((layer.begin, layer.end) for layer in layers)
     )

@@ -108,8 +108,24 @@ def select(problem: Problem, layers: Layers) -> Selection:
     return Selection(replace(local, parameters=which), calls, findings)
 
 
-def kronecker_layers(selection: Selection) -> tuple[KroneckerLayer, ...]:
+# What is said of `Laplace`: who reads layers, and what to do where that has no network, or layer.
+_LAPLACE = (
+    'The structure "kfac"',
+    'Use structure="full", "diagonal", "block" or "low_rank".',
+    'Choose the layers by `layers=("Dense_*",)`, or another structure: "diagonal", "block", '
+    '"low_rank".',
+)
+
+
+def kronecker_layers(
+    selection: Selection, said: tuple[str, str, str] = _LAPLACE
+) -> tuple[KroneckerLayer, ...]:
     """The chosen layers as `kronecker_curvature` takes them.
+
+    Args:
+        selection: the parameters, and the layers that the program calls.
+        said: in errors, who reads layers, and what to use where there is no network, or where a
+            layer is another one.
 
     Raises:
         ValueError: there is no network to read, or a layer is neither dense nor a convolution, or
@@ -118,10 +134,10 @@ def kronecker_layers(selection: Selection) -> tuple[KroneckerLayer, ...]:
     local, calls = selection.local, selection.calls
     if not calls.readable:
         raise ValueError(
-            'The structure "kfac" reads the inputs of the layers of one Flax Linen network, but '
-            f"this program calls {calls.networks} of them"
+            f"{said[0]} reads the inputs of the layers of one Flax Linen network, but this program "
+            f"calls {calls.networks} of them"
             + (", inside another transformation of JAX" if calls.hidden else "")
-            + '. Use structure="full", "diagonal", "block" or "low_rank".'
+            + f". {said[1]}"
         )
     found = []
     for layer in local.layers:
@@ -137,9 +153,8 @@ def kronecker_layers(selection: Selection) -> tuple[KroneckerLayer, ...]:
             what = f"is a {of_layer[0].kind}"
         if what is not None:
             raise ValueError(
-                'The structure "kfac" knows dense layers and convolutions without groups and '
-                f"dilation, each called once, but `{layer.name}` {what}. Choose the layers by "
-                '`layers=("Dense_*",)`, or another structure: "diagonal", "block", "low_rank".'
+                f"{said[0]} knows dense layers and convolutions without groups and dilation, each "
+                f"called once, but `{layer.name}` {what}. {said[2]}"
             )
         shape = dict(zip(local.sites, local.shapes, strict=True))[layer.sites[0]]
         found.append(

@@ -39,6 +39,7 @@ class Begun:
         batch_size: B, or None for all rows.
         record: how the start was found.
         findings: what did not go well there.
+        interrupted: whether the callback ended the training of the mode.
     """
 
     target: Target
@@ -48,6 +49,7 @@ class Begun:
     batch_size: int | None
     record: Mapping[str, Any]
     findings: tuple[Finding, ...]
+    interrupted: bool = False
 
 
 def _steps_for(steps: int | None, epochs: int | None, rows: int, batch_size: int | None) -> int:
@@ -114,7 +116,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
     dtype = jnp.result_type(float)
     psi = {name: biject_to(c).inv(jnp.asarray(v, dtype)) for name, (v, c) in found.items()}
     z = {name: jnp.asarray(value, dtype) for name, value in mode.position.items()}
-    return Begun(target, z, psi, steps, batch_size, mode.record, mode.findings)
+    return Begun(target, z, psi, steps, batch_size, mode.record, mode.findings, mode.interrupted)
 
 
 @partial(jax.jit, static_argnames=("program", "latents", "start"))

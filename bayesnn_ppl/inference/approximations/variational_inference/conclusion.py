@@ -56,7 +56,7 @@ def conclude(
         positions={name: value[None] for name, value in positions.items()},
         record=described,
         findings=tuple(findings),
-        interrupted=climbed.interrupted,
+        interrupted=climbed.interrupted or begun.interrupted,
     )
 
 

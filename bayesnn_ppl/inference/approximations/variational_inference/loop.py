@@ -1,8 +1,5 @@
 """Many steps of a stochastic optimiser: compiled in blocks, watched, and safe to interrupt."""
 
-import sys
-import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,16 +11,13 @@ import numpy as np
 import optax
 
 from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.inference.approximations.base import Problem
+from bayesnn_ppl.inference.approximations.blocks import Block, in_blocks
 from bayesnn_ppl.inference.kernels.minibatches import Minibatches
-from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.inference.run import uninterrupted
-from bayesnn_ppl.inference.training import TrainingProgress
 
 __all__ = ["Climb", "Climbed", "GradientClimb", "climb"]
 
 _BLOCK = 4096  # the most steps of one call
-_BLOCK_SECONDS = 0.5
-_LINE_SECONDS = 15.0
 
 
 class Climb(Protocol):
@@ -179,106 +173,67 @@ def _advance(
     return state, losses
 
 
-class _Bar(ProgressBar):
-    """The bar of `sample`, with steps for draws and the bound for divergences."""
-
-    def show(self, done: int, bound: float) -> None:
-        """Show the bound, averaged over the last block."""
-        note = f"ELBO {bound:.6g}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, note=note)
-            return
-        now = time.monotonic()
-        if self._shown and (done >= self._total or now - self._last_line > _LINE_SECONDS):
-            self._last_line = now
-            print(f"{self._name:<8} {done:>6}/{self._total} {note}", file=sys.stderr, flush=True)
-
-
 def climb(
     method: Climb,
     parameters: Any,
     memory: Any,
-    x: Any,
-    y: Any,
+    problem: Problem,
     *,
     steps: int,
     batch_size: int | None,
     key: Any,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
 ) -> Climbed:
     """Make so many steps; a second call with equal parts and shapes compiles nothing.
 
     Args:
         method: how a step is made.
         parameters, memory: where it begins.
-        x, y: the data.
+        problem: the data, and its bar, callback and record.
         steps: how many.
         batch_size: rows of a minibatch, or None for all. An epoch goes through all rows once, in
             a random order; a minibatch may end one and begin the next.
         key: of minibatches and noise.
-        progress: whether to show a bar.
-        callback: called with a `TrainingProgress` after each block; ends it when it returns true.
 
     Raises:
         KeyboardInterrupt: before any step was made.
     """
-    began = time.perf_counter()
-    program = StaticProgram(method)
+    program, rows = StaticProgram(method), len(problem.x)
     batches: Minibatches | None = None
     order: Any = ()
     order_key, key = jax.random.split(key)
     if batch_size is not None:
-        batches = Minibatches(x.shape[0], batch_size, 1, "epoch")
+        batches = Minibatches(rows, batch_size, 1, "epoch")
         order = batches.start(jax.random.bits(order_key, (2,), jnp.uint32))
-    state = LoopState(parameters, memory, key, order, jnp.int32(0), jnp.bool_(False))
-    x, y = jnp.asarray(x), jnp.asarray(y)
-    losses = np.full(steps, np.nan)
-    done, interrupted, rate = 0, False, None
-    with _Bar(shown=progress, chains=1) as bar:
-        bar.phase("climb", steps)
-        try:
-            while done < steps and not bool(state.failed):
-                count = method.chunk
-                if rate is not None:
-                    chunks = np.clip(_BLOCK_SECONDS * rate, 1, _BLOCK) // method.chunk
-                    count = method.chunk * max(1, int(chunks))
-                count = min(count, steps - done)
-                start = time.perf_counter()
-                after, block = _advance(
-                    program, batches, state, x, y, np.int32(count), np.int32(steps)
-                )
-                block = np.asarray(block)[:count]
-                if done:  # the first block compiles
-                    rate = count / (time.perf_counter() - start)
-                with uninterrupted():
-                    state = after
-                    losses[done : done + count] = block
-                    done += count
-                bar.show(done, -float(np.nanmean(block)) * x.shape[0])
-                if callback is not None:
-                    seconds = time.perf_counter() - began
-                    seen = losses[None, :done].copy()
-                    held = np.full_like(seen, np.nan)
-                    try:
-                        over = callback(TrainingProgress(done, steps, seconds, seen, held))
-                    except Exception:  # the user's metric must not cost the fit
-                        bar.say("The callback failed and is not called again; the fit goes on.")
-                        bar.say(traceback.format_exc())
-                        callback, over = None, False
-                    if over and done < steps:
-                        interrupted = True
-                        break
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            interrupted = True
-            bar.say(f"Interrupted: the fit ends after {done} steps.")
+    x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
+
+    def advance(state: LoopState, count: int) -> Block:
+        after, losses = _advance(program, batches, state, x, y, np.int32(count), np.int32(steps))
+        return Block(after, np.asarray(losses)[None, :count])
+
+    done = in_blocks(
+        problem,
+        LoopState(parameters, memory, key, order, jnp.int32(0), jnp.bool_(False)),
+        advance,
+        total=steps,
+        members=1,
+        most=_BLOCK,
+        name="climb",
+        step=method.chunk,
+        over=lambda state: bool(state.failed),
+        said=partial(_bound, rows),
+    )
+    state = done.state
     return Climbed(
         state.parameters,
         state.memory,
-        losses[:done],
+        done.losses[0, : done.made],
         bool(state.failed),
-        interrupted,
-        time.perf_counter() - began,
+        done.interrupted,
+        done.seconds,
     )
+
+
+def _bound(rows: int, losses: np.ndarray) -> str:
+    """The bound, averaged over a block."""
+    known = losses[np.isfinite(losses)]
+    return f"ELBO {-known.mean() * rows:.6g}" if known.size else "ELBO not finite"
