@@ -127,6 +127,7 @@ def in_turn(*augmentations: Callable[[Any, Any], Any]) -> InTurn:
 
 
 NAMED: dict[str, Callable[[Any, Any], Any]] = {
+    "noise": AdditiveNoise(0.1),
     "flip": horizontal_flip(),
     "crop": random_crop(4),
     "crop-reflect": random_crop(4, mode="reflect"),

@@ -167,7 +167,7 @@ def dirty_likelihood(
         augmentation: a, a function `(key, x) -> x` of a minibatch x (B, ...) of the network's
             inputs that treats each row by itself, such as those of `bayesnn_ppl.augmentations`, or
             the name of one: "flip", "crop", "crop-reflect", "flip-crop" (CIFAR's, of Wenzel et
-            al.).
+            al.), "noise" (of standard deviation 0.1).
         dropout: p in [0, 1) of the inputs of each dense and convolutional layer, the first
             included; `{layer: p}` for those named and no others; or "network" for the network's
             own `linen.Dropout` layers, live in training and off in prediction whatever they say
