@@ -19,7 +19,8 @@ class OwnDropout(linen.Module):
 
     @linen.compact
     def __call__(self, x):
-        return linen.Dense(1)(linen.Dropout(0.25)(linen.Dense(3)(x)))
+        hidden = linen.Dropout(0.25)(linen.Dense(3)(x))
+        return linen.Dense(1)(hidden)
 
 
 class Plain(linen.Module):
@@ -27,7 +28,8 @@ class Plain(linen.Module):
 
     @linen.compact
     def __call__(self, x):
-        return linen.Dense(1)(linen.Dense(3)(x))
+        hidden = linen.Dense(3)(x)
+        return linen.Dense(1)(hidden)
 
 
 def program(network, dropout):
