@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from bayesnn_ppl.inference.runner import sample
     from bayesnn_ppl.inference.step_size_finder import find_step_size
     from bayesnn_ppl.inference.tensorboard import TensorBoard
+    from bayesnn_ppl.likelihoods import augmentations
     from bayesnn_ppl.mesh import device_mesh
     from bayesnn_ppl.model import bayesian_network, minibatch
     from bayesnn_ppl.network import random_network
     from bayesnn_ppl.posterior import Posterior, Prediction, load
     from bayesnn_ppl.temperature import cold, tempered
+    from bayesnn_ppl.training_keys import training_key
 
 _FUNCTIONS = {
     "bayesian_network": "model",
@@ -50,6 +52,7 @@ _FUNCTIONS = {
     "minibatch": "model",
     "random_network": "network",
     "tempered": "temperature",
+    "training_key": "training_keys",
     "device_mesh": "mesh",
     "Posterior": "posterior",
     "Prediction": "posterior",
@@ -66,6 +69,7 @@ _FUNCTIONS = {
 }
 _MODULES = {
     "approximations": "inference.approximations",
+    "augmentations": "likelihoods.augmentations",
     "data": "data",
     "diagnostics": "diagnostics",
     "gradients": "inference.gradients",
@@ -87,6 +91,7 @@ __all__ = [
     "Progress",
     "TensorBoard",
     "approximations",
+    "augmentations",
     "bayesian_network",
     "cold",
     "data",
@@ -112,6 +117,7 @@ __all__ = [
     "sample",
     "schedules",
     "tempered",
+    "training_key",
 ]
 
 

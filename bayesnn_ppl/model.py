@@ -14,11 +14,13 @@ import numpy as np
 import numpyro
 from jax.typing import ArrayLike
 
+from bayesnn_ppl.dropout_layers import live_dropout
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.network import random_network
 from bayesnn_ppl.priors.base import Prior
 from bayesnn_ppl.priors.patterns import by_name
 from bayesnn_ppl.temperature import ColdModel, positive_temperature, tempered
+from bayesnn_ppl.training_keys import training_key
 
 __all__ = ["BayesianNetwork", "bayesian_network", "check_inputs", "minibatch"]
 
@@ -58,15 +60,21 @@ class BayesianNetwork:
 
     def __call__(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
         """Run the program on x (N, ...) and, to observe, y (N, ...)."""
-        seen, _ = self.likelihood.split_inputs(x[:1])
-        net = random_network(self.name, self.network, self.prior, seen)
-        parameters = self.likelihood.sample_parameters()
-        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
-            x, y = minibatch(x, y)
-            seen, known = self.likelihood.split_inputs(x)
-            observed = self.likelihood.distribution(net(seen), **parameters, **known)
-            with tempered(self.temperature):
-                numpyro.sample("y", observed, obs=y)
+        likelihood = self.likelihood
+        key = training_key() if likelihood.noisy and y is not None else None
+        layers_key, inputs_key = (None, None) if key is None else jax.random.split(key)
+        seen, _ = likelihood.split_inputs(x[:1])
+        with live_dropout(likelihood.dropout, layers_key):
+            net = random_network(self.name, self.network, self.prior, seen)
+            parameters = likelihood.sample_parameters()
+            with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+                x, y = minibatch(x, y)
+                seen, known = likelihood.split_inputs(x)
+                if inputs_key is not None:
+                    seen = likelihood.training_inputs(seen, inputs_key)
+                observed = likelihood.distribution(net(seen), **parameters, **known)
+                with tempered(self.temperature):
+                    numpyro.sample("y", observed, obs=y)
 
 
 def bayesian_network(

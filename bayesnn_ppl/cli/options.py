@@ -22,6 +22,8 @@ MODEL_OPTIONS = (
     "prior_scale",
     "prior_variance",
     "temperature",
+    "augmentation",
+    "dropout",
 )
 
 
@@ -239,6 +241,26 @@ def add_model(parser: Parser) -> None:
         metavar="T",
         unit="1 is Bayes",
         shown="1",
+    )
+    option(
+        group,
+        "--augmentation",
+        "dirty likelihood: inputs transformed at random in training, by minibatch kernels, `map` "
+        "and `ensemble`; noise has a standard deviation of 0.1",
+        type=choice("noise", "flip", "crop", "crop-reflect", "flip-crop"),
+        metavar="{noise,flip,crop,crop-reflect,flip-crop}",
+        unit="word",
+        shown="none",
+    )
+    option(
+        group,
+        "--dropout",
+        "dirty likelihood: inputs of dense and convolutional layers dropped in training, and in no "
+        "prediction",
+        type=number(below=1.0),
+        metavar="P",
+        unit="share of them",
+        shown="none",
     )
     group = parser.add_argument_group("any model")
     option(

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import bayesnn_ppl as bnn
@@ -136,6 +137,7 @@ def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None
     make = factory(name)
     check_task(name, task)
     options = {key: given[key] for key in MODEL_OPTIONS if given.get(key) is not None}
+    dirty = {key: options.pop(key) for key in ("augmentation", "dropout") if key in options}
     parameters = inspect.signature(make).parameters
     arguments: dict[str, Any] = {}
     if "likelihood" in parameters:
@@ -154,7 +156,12 @@ def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None
                 "`bayesnn models` shows what each model can be told."
             )
         arguments[key] = tuple(value) if isinstance(value, list) else value
-    return make(**arguments)
+    model = make(**arguments)
+    return (
+        replace(model, likelihood=bnn.likelihoods.dirty(model.likelihood, **dirty))
+        if dirty
+        else model
+    )
 
 
 def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:

@@ -2,7 +2,9 @@
 
 U is T times the negative log density that the run was to sample, in unconstrained coordinates: the
 likelihood of all rows, the priors, and the Jacobians of constrained sites, which a whole-posterior
-temperature leaves at weight 1 in the target and which so count T times in U.
+temperature leaves at weight 1 in the target and which so count T times in U. Where the program is
+random in training, U is the mean over its noise and each gradient has a noise of its own. It is
+unbiased, as a gradient of some of the rows is, and a temperature is linear in it.
 """
 
 import math
@@ -21,6 +23,7 @@ from bayesnn_ppl.arrays import check_array, data_hash
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.temperature import ColdModel, cold
+from bayesnn_ppl.training_keys import KeyedProgram, clean
 
 if TYPE_CHECKING:
     from bayesnn_ppl.posterior import Posterior
@@ -72,23 +75,27 @@ class Target:
 @partial(jax.jit, static_argnames="target")
 def unconstrained(target: Target, draws: Any, x: Any, y: Any) -> Any:
     """The unconstrained coordinates of draws, site -> (draws, ...)."""
-    return jax.lax.map(lambda one: unconstrain_fn(target.model, (x, y), {}, one), draws)
+    return jax.lax.map(lambda one: unconstrain_fn(clean(target.model), (x, y), {}, one), draws)
 
 
 @partial(jax.jit, static_argnames=("target", "whole"))
-def _gradients(target: Target, whole: bool, z: Any, rows: Any, x: Any, y: Any) -> Any:
-    """∇ of the potential at each z, of its own rows, as if they were all."""
+def _gradients(
+    target: Target, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
+) -> Any:
+    """∇ of the potential at each z, of its own rows, as if they were all, and its own noise."""
+    count = len(next(iter(z.values())))
 
-    def one(pair: Any) -> Any:
-        z, rows = pair
+    def one(own: Any) -> Any:
+        z, rows, key = own
+        keyed = KeyedProgram(target.model, key)
         if whole:
-            return jax.grad(lambda z: potential_energy(target.model, (x, y), {}, z))(z)
+            return jax.grad(lambda z: potential_energy(keyed, (x, y), {}, z))(z)
         # The plate takes these rows and scales them; data the program looks at outside stay whole.
-        model = handlers.substitute(target.model, data={"data": rows})
+        model = handlers.substitute(keyed, data={"data": rows})
         kwargs = {"batch_size": rows.shape[0]}
         return jax.grad(lambda z: potential_energy(model, (x, y), kwargs, z))(z)
 
-    return jax.lax.map(one, (z, rows))
+    return jax.lax.map(one, (z, rows, jax.random.split(jax.random.key(seed), count)))
 
 
 def run_temperature(posterior: "Posterior") -> float:
@@ -136,7 +143,7 @@ def energies_at_draws(
         rows: rows drawn anew for each gradient, without replacement, in place of all of them. The
             temperature stays unbiased and its interval widens.
         chains: indices of the chains; None for all.
-        seed: of the rows.
+        seed: of the rows, and of the noise of a program that is random in training.
 
     Raises:
         ValueError: no program or no weights, other data than those of the run, or too few
@@ -196,7 +203,7 @@ def minibatch_gradients(
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(Target(posterior.model), last, x, y)
         repeated = jax.tree.map(lambda a: jnp.repeat(a, minibatches, axis=0), z)
-        found = _gradients(target, False, repeated, rows.astype(np.int32), x, y)
+        found = _gradients(target, False, repeated, rows.astype(np.int32), x, y, seed)
     return {names[s]: temperature * np.asarray(found[s], np.float64) for s in latents}
 
 
@@ -237,12 +244,14 @@ def _summed(
         rows = whole_number(rows, "`rows`", at_least=1, below=total + 1)
         generator = np.random.default_rng(seed)
         own = np.stack([generator.choice(total, rows, replace=False) for _ in range(count)])
-        return _gradients(target, False, z, own.astype(np.int32), x, y)
+        return _gradients(target, False, z, own.astype(np.int32), x, y, seed)
     if total <= _ROWS_AT_ONCE or run.get("local"):
-        return _gradients(target, True, z, jnp.zeros((count, 1), jnp.int32), x, y)
+        return _gradients(target, True, z, jnp.zeros((count, 1), jnp.int32), x, y, seed)
     found: dict[str, np.ndarray] = {}
-    for block in np.array_split(np.arange(total, dtype=np.int32), -(-total // _ROWS_AT_ONCE)):
-        part = _gradients(target, False, z, np.broadcast_to(block, (count, len(block))), x, y)
+    blocks = np.array_split(np.arange(total, dtype=np.int32), -(-total // _ROWS_AT_ONCE))
+    for number, block in enumerate(blocks):
+        own = np.broadcast_to(block, (count, len(block)))
+        part = _gradients(target, False, z, own, x, y, seed + number)
         # Each block speaks for all rows, prior included, so their weighted mean is the whole.
         for site, array in part.items():
             share = np.asarray(array, np.float64) * (len(block) / total)

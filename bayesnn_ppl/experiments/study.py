@@ -66,7 +66,8 @@ class Study:
         logarithmic: whether that axis is.
         metrics: those that are drawn, by their names in `metrics.json`; the first matters most.
         arms: its curves.
-        scales: name -> "note", "seeds", "values" (setting -> those it moves through), "settings".
+        scales: name -> "note", "seeds", "values" (setting -> those it moves through), "settings",
+            "arms" (arm -> settings of its own there, over those it has everywhere).
         settings: of all cells.
     """
 
@@ -98,7 +99,8 @@ class Study:
             for value in [None] if arm.sweep is None else at["values"][arm.sweep]:
                 moved = _moved(arm, value)
                 for seed in at["seeds"]:
-                    own = {**self.settings, **at["settings"], **arm.settings, **moved, "seed": seed}
+                    fixed = {**self.settings, **at["settings"], **arm.settings}
+                    own = fixed | at["arms"].get(arm.name, {}) | moved | {"seed": seed}
                     found.append(
                         Cell(
                             arm=arm.name,
@@ -173,7 +175,9 @@ def _arm(entry: Entry) -> Arm:
 
 
 def _scale(entry: Entry, arms: tuple[Arm, ...]) -> dict[str, Any]:
-    check_keys(entry, ("note", "seeds", "values", "settings"))
+    check_keys(entry, ("note", "seeds", "values", "settings", "arms"))
+    own = Entry(entry.get("arms", dict, {}), f"the arms of {entry.where}")
+    check_keys(own, [arm.name for arm in arms])
     values = Entry(entry.get("values", dict, {}), f"the values of {entry.where}")
     check_keys(values, [arm.sweep for arm in arms if arm.sweep is not None])
     seeds = [expect(s, int, f"Each seed in {entry.where}") for s in entry.need("seeds", list)]
@@ -184,6 +188,7 @@ def _scale(entry: Entry, arms: tuple[Arm, ...]) -> dict[str, Any]:
         "seeds": seeds,
         "values": {key: values.need(key, list) for key in values.values},
         "settings": entry.get("settings", dict, {}),
+        "arms": {name: own.need(name, dict) for name in own.values},
     }
 
 

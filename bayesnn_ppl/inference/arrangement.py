@@ -12,6 +12,7 @@ from numpyro import handlers
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["matrix_products", "place_chains"]
 
@@ -58,7 +59,7 @@ def matrix_products(model: Model, x: np.ndarray, y: np.ndarray) -> int:
     """
 
     def likelihood(x: Any, y: Any) -> Any:
-        trace = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(x, y)
+        trace = handlers.trace(handlers.seed(clean(model), jax.random.key(0))).get_trace(x, y)
         return trace["y"]["fn"].log_prob(trace["y"]["value"])
 
     closed = jax.make_jaxpr(likelihood)(x, y)

@@ -15,6 +15,7 @@ from bayesnn_ppl.inference.discrete_latents import check_discrete
 from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.training_keys import KeyedProgram
 
 __all__ = ["ModelSummary", "inspect_model", "observed_distribution"]
 
@@ -33,6 +34,7 @@ class ModelSummary:
         local: the latent sites inside the plate `"data"`, one value per training row.
         discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
             values each has: 0, 1, ... up to that number less one.
+        noisy: whether the log density is random in training, as with augmented inputs.
     """
 
     latents: Mapping[str, tuple[int, ...]]
@@ -43,6 +45,7 @@ class ModelSummary:
     discrete: bool
     local: tuple[str, ...]
     discrete_latents: Mapping[str, int]
+    noisy: bool = False
 
 
 def inspect_model(
@@ -66,7 +69,7 @@ def inspect_model(
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
     check_inputs(model, x)
-    trace = _abstract_trace(model, x, y)
+    trace, noisy = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y, all_rows)
     parameters = _network_parameters(trace)
@@ -97,20 +100,28 @@ def inspect_model(
         ),
         observed=likelihood_name(observed["fn"]),
         discrete_latents=discrete_latents,
+        noisy=noisy,
     )
 
 
 def observed_distribution(model: Model, x: np.ndarray) -> Any:
     """The distribution of `"y"` at inputs x, of which only shapes and support mean something."""
-    return _abstract_trace(model, x, None)["y"]["fn"]
+    return _abstract_trace(model, x, None)[0]["y"]["fn"]
 
 
-def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+def _abstract_trace(
+    model: Model, x: np.ndarray, y: np.ndarray | None
+) -> tuple[dict[str, Any], bool]:
+    """The sites, and whether the program took a key for noise of its training."""
     trace: dict[str, Any] = {}
+    noisy = False
 
     def run(x: Any, y: Any) -> None:
-        seeded = handlers.seed(model, jax.random.key(0))
-        trace.update(handlers.trace(seeded).get_trace(x, y))
+        nonlocal noisy
+        keyed = KeyedProgram(model, jax.random.key(0))
+        with handlers.trace() as found, handlers.seed(rng_seed=jax.random.key(0)):
+            noisy = keyed.run(x, y)
+        trace.update(found)
 
     try:
         jax.eval_shape(run, x, y)
@@ -120,7 +131,7 @@ def _abstract_trace(model: Model, x: np.ndarray, y: np.ndarray | None) -> dict[s
             "be compiled for other data of their shape. Compute such values outside the program. "
             f"JAX says: {str(error).splitlines()[0]}"
         ) from error
-    return trace
+    return trace, noisy
 
 
 def _is_stored(site: dict[str, Any]) -> bool:

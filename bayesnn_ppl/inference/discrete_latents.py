@@ -10,6 +10,7 @@ from numpyro.distributions import constraints
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["check_discrete", "constrained", "drawn"]
 
@@ -92,7 +93,7 @@ def drawn(
     model: Model, names: Sequence[str], strategy: Any, key: Any, args: tuple[Any, ...]
 ) -> dict[str, Any]:
     """Values of the named sites, by the strategy where it has any, else from the program itself."""
-    seeded = handlers.substitute(handlers.seed(model, key), substitute_fn=strategy)
+    seeded = handlers.substitute(handlers.seed(clean(model), key), substitute_fn=strategy)
     trace = handlers.trace(seeded).get_trace(*args)
     return {name: trace[name]["value"] for name in names}
 
@@ -109,7 +110,7 @@ def constrained(
 
     NumPyro's `constrain_fn` knows no map for whole numbers, so they are held.
     """
-    values = {name: z[name] for name in discrete}
+    model, values = clean(model), {name: z[name] for name in discrete}
     if values:
         model, z = handlers.condition(model, data=values), {n: z[n] for n in z if n not in values}
     return values | constrain_fn(model, args, {}, z, return_deterministic=return_deterministic)

@@ -20,6 +20,7 @@ from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Approximation, Fitted, Problem
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
+from bayesnn_ppl.inference.noisy_programs import check_training_of_noise
 from bayesnn_ppl.inference.provenance import describe_fit
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.training_record import TrainingRecord
@@ -27,6 +28,7 @@ from bayesnn_ppl.mesh import default_mesh
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.storage import STARTS, RunFolder, variable_names
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["fit", "require_same", "resume_fit"]
 
@@ -237,6 +239,7 @@ def _prepared(
     inputs = check_array(x, "x", float64=float64)
     targets = check_array(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets)
+    check_training_of_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)
     keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
@@ -324,7 +327,7 @@ def _groups(
 
     def one(pair: Any) -> Any:
         position, key = pair
-        sites = constrain_fn(program.model, (x, y), {}, position, return_deterministic=True)
+        sites = constrain_fn(clean(program.model), (x, y), {}, position, return_deterministic=True)
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}

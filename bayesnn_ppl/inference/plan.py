@@ -17,6 +17,7 @@ from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
+from bayesnn_ppl.inference.noisy_programs import check_kernel_of_noise
 from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run, kept
@@ -131,6 +132,7 @@ def make_plan(
             kernel.model, inputs, targets, kernel=kernel, all_rows=stream is None
         )
         summary = _tempered(summary, kernel)
+        check_kernel_of_noise(kernel, summary)
         if summary.discrete:
             targets = targets.astype(np.int32)
         _warn_of_cold_latents(summary)

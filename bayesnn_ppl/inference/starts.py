@@ -14,6 +14,7 @@ from numpyro.infer import init_to_sample, init_to_uniform
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.discrete_latents import constrained
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["explain_faults", "resolve_start"]
 
@@ -146,7 +147,7 @@ def _bad_sites(
     # Run outside of any compiled function, parameters out of bounds would raise an error here.
     with numpyro.validation_enabled(False):
         values = constrained(model, (x, y), z, discrete)
-        seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(0))
+        seeded = handlers.seed(handlers.substitute(clean(model), data=values), jax.random.key(0))
         trace = handlers.trace(seeded).get_trace(x, y)
     return [
         name.replace("/", ".")

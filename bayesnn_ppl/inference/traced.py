@@ -23,6 +23,7 @@ from numpyro.infer.util import initialize_model
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import fresh_kernel
 from bayesnn_ppl.inference.discrete_latents import constrained, drawn
+from bayesnn_ppl.training_keys import clean
 
 __all__ = [
     "Settings",
@@ -227,7 +228,7 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     key, draw_key = jax.random.split(key)
     rows = getattr(settings.kernel, "batch_size", None)  # a minibatch is all such a kernel sees
     args = (x, y) if rows is None else (x[:rows], y[:rows])
-    model, strategy = settings.kernel.model, partial(settings.strategy, values=values)
+    model, strategy = clean(settings.kernel.model), partial(settings.strategy, values=values)
     whole: dict[str, Any] = {}
     if settings.discrete:  # NumPyro would sum over them; held, they count as the kernel counts them
         draw_key, whole_key = jax.random.split(draw_key)

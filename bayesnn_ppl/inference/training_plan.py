@@ -17,6 +17,7 @@ from bayesnn_ppl.inference.training_program import Recipe
 from bayesnn_ppl.inference.training_starts import initialised_sites
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.training_keys import clean
 
 __all__ = [
     "NEVER",
@@ -188,7 +189,7 @@ def check_minibatches(
     options = {} if batch_size is None else {"batch_size": batch_size}
 
     def run(x: Any, y: Any) -> None:
-        seeded = handlers.seed(model, jax.random.key(0))
+        seeded = handlers.seed(clean(model), jax.random.key(0))
         trace.update(handlers.trace(seeded).get_trace(x, y, **options))
 
     try:

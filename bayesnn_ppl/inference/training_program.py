@@ -22,6 +22,7 @@ from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.inference.training_starts import start_position
+from bayesnn_ppl.training_keys import KeyedProgram, clean
 
 __all__ = [
     "MemberProgram",
@@ -33,6 +34,7 @@ __all__ = [
 
 _KEPT_PROGRAMS = 4
 _BLOCK = 100  # the most epochs of one call
+_NOISE = 0x6E6F_6973  # stream of the noise that a program has in training
 _OWN = 0x6F77_6E  # stream of what a program has of a member's own
 
 
@@ -207,10 +209,22 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
 
 
 def _trace(
-    recipe: Recipe, z: Mapping[str, Any], key: Any, x: Any, y: Any, index: Any = None
+    recipe: Recipe,
+    z: Mapping[str, Any],
+    key: Any,
+    x: Any,
+    y: Any,
+    index: Any = None,
+    *,
+    noisy: bool = False,
 ) -> dict[str, Any]:
-    """The program at an unconstrained position, on all rows or those of `index`."""
-    model, options = recipe.model, {}
+    """The program at an unconstrained position, on all rows or those of `index`.
+
+    `noisy`: with the noise that the program has in training, such as augmented inputs.
+    """
+    noise = jax.random.fold_in(key, _NOISE)
+    model: Any = KeyedProgram(recipe.model, noise) if noisy else clean(recipe.model)
+    options = {}
     if index is not None:
         model = handlers.substitute(model, data={"data": index})
         options = {"batch_size": index.shape[0]}
@@ -227,7 +241,7 @@ def _constrained(z: Mapping[str, Any], site: Any) -> Any:
 def _loss(recipe: Recipe, z: Any, key: Any, x: Any, y: Any, index: Any) -> Any:
     """The objective at a position, per observation; Jacobians are no part of it."""
     total = jnp.zeros(())
-    for name, site in _trace(recipe, z, key, x, y, index).items():
+    for name, site in _trace(recipe, z, key, x, y, index, noisy=True).items():
         if site["type"] != "sample" or (recipe.objective == "likelihood" and name != "y"):
             continue
         log_p = _log_prob(site)

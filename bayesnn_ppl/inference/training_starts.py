@@ -12,6 +12,7 @@ from numpyro.infer import init_to_median, init_to_sample
 from numpyro.primitives import Messenger
 
 from bayesnn_ppl.identity import StaticProgram
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["initialised_sites", "member_starts", "start_position"]
 
@@ -43,7 +44,7 @@ def start_position(
         key: of the draw.
         x, y: the data.
     """
-    initialisers = _Initialisers(model)
+    initialisers = _Initialisers(clean(model))
 
     def first(site: Any) -> Any:
         if site["type"] != "sample" or site["is_observed"]:
@@ -89,7 +90,7 @@ def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bo
     found: dict[str, bool] = {}
 
     def run(x: Any, y: Any) -> None:
-        initialisers = _Initialisers(model)
+        initialisers = _Initialisers(clean(model))
         handlers.seed(initialisers, jax.random.key(0))(x, y)
         found.update({n: isinstance(v, jax.core.Tracer) for n, v in initialisers.values.items()})
 

@@ -15,8 +15,12 @@ class Likelihood(ABC):
     Attributes:
         outputs: how many outputs per row the network needs, or None where any number will do.
         task: "regression" or "classification".
+        noisy: whether training transforms the network's inputs at random, or drops some of them.
+        dropout: of the network in training, see `dropout_layers.live_dropout`.
     """
 
+    noisy: bool = False
+    dropout: Any = None
     outputs: int | None
     task: str
 
@@ -27,6 +31,10 @@ class Likelihood(ABC):
     def split_inputs(self, x: Any) -> tuple[Any, dict[str, Any]]:
         """What the network sees of `x` (B, ...), and parameters that `x` holds."""
         return x, {}
+
+    def training_inputs(self, x: Any, key: Any) -> Any:
+        """What the network sees of its inputs `x` (B, ...) in training, by a random key."""
+        return x
 
     def check_inputs(self, x: np.ndarray) -> None:
         """Raise ValueError unless all rows of `x` can be inputs of this likelihood."""

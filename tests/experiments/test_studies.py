@@ -43,6 +43,13 @@ def test_places_of_lists_and_tables():
     assert first.x == 1.0 and first.overrides["draws"] == 16
 
 
+def test_an_arm_may_differ_at_a_scale():
+    for scale, augmentation in (("tiny", "noise"), ("full", "flip-crop")):
+        found = {c.arm: c.overrides for c in load_study("dirty-likelihood").cells(scale)}
+        assert found["flips and crops"]["augmentation"] == augmentation
+        assert "augmentation" not in found["clean"] and found["both"]["dropout"] == 0.1
+
+
 def test_a_cell_is_its_settings(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(STUDY)
@@ -69,6 +76,7 @@ def test_a_cell_is_its_settings(tmp_path):
         (("draws = [5, 10, 20]", "draws = [[5]]"), "must be a number, not"),
         (("draws = [5, 10, 20]", "draws = [{ warmup = 3 }]"), "does not have it"),
         (("[tiny]", "[tiny]\nseed = 3"), "Did you mean `seeds`"),
+        (("[tiny.values]", "[tiny.arms]\nplane = {}\n[tiny.values]"), "Did you mean `plain`"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(change, sentence, tmp_path):

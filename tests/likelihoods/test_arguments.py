@@ -99,16 +99,12 @@ SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has i
             ValueError,
             "dirty already",
         ),
-        (
-            lambda: L.dirty(CATEGORICAL, augmentation=lambda key, x: x),
-            ValueError,
-            "random augmentation makes the log density a random number",
-        ),
-        (
-            lambda: L.dirty(CATEGORICAL, dropout=0.5),
-            ValueError,
-            "dropout mask makes the log density",
-        ),
+        (lambda: L.dirty(CATEGORICAL, augmentation="flop"), ValueError, "Did you mean `flip`"),
+        (lambda: L.dirty(CATEGORICAL, augmentation=3), TypeError, "function `.key, x. -> x`"),
+        (lambda: L.dirty(CATEGORICAL, dropout=1.0), ValueError, "at least 0 and below 1"),
+        (lambda: L.dirty(CATEGORICAL, dropout="some"), TypeError, '{layer: rate} or "network"'),
+        (lambda: L.dirty(CATEGORICAL, dropout={"Dense_0": True}), TypeError, "of `Dense_0` must"),
+        (lambda: L.dirty(CATEGORICAL, dropout={}), ValueError, "names no layer"),
     ],
 )
 def test_bad_arguments(call, error, sentence):
@@ -184,6 +180,7 @@ def test_vectors_and_images_are_one_observation_a_row(likelihood, outputs, batch
         lambda: L.ordinal(3, cutpoints=[0.0, 1.0]),
         lambda: L.quantile([0.1, 0.9]),
         lambda: L.dirty(L.categorical(3), class_weights=[1, 2, 3]),
+        lambda: L.dirty(L.gaussian(0.5), augmentation="flip-crop", dropout={"b": 0.1, "a": 0.2}),
     ],
 )
 def test_equal_parts_are_one_likelihood(make):

@@ -12,6 +12,7 @@ from numpyro.primitives import Messenger
 
 from bayesnn_ppl.inference.approximations.moved_law import MovedLaw
 from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["AnchoredProgram", "with_anchors"]
 
@@ -109,7 +110,7 @@ def with_anchors(
     other: dict[str, str] = {}
 
     def run(x: Any, y: Any) -> None:
-        trace = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(x, y)
+        trace = handlers.trace(handlers.seed(clean(model), jax.random.key(0))).get_trace(x, y)
         for name in wanted:
             law = trace[name]["fn"]
             shapes[name] = tuple(law.shape())

@@ -13,11 +13,11 @@ from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
+from bayesnn_ppl.dropout_layers import layer_called
 from bayesnn_ppl.inference.approximations.moved_law import MovedLaw
-from bayesnn_ppl.nn import Conv
 from bayesnn_ppl.temperature import Model
 
-__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "layer_called", "mask"]
+__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "mask"]
 
 RATE_SITES = "dropout_rate/"  # prefix of the sites that concrete dropout learns
 _RELAXATION = 0.1  # temperature of the concrete law, of Gal et al.
@@ -144,16 +144,6 @@ class _Moves(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "sample" and msg["name"] in self.moves:
             msg["fn"] = MovedLaw(msg["fn"], self.moves[msg["name"]])
-
-
-def layer_called(args: Any, context: Any) -> str | None:
-    """The path of the dense or convolutional layer that is called, or None."""
-    from flax import linen
-
-    module = context.module
-    if context.method_name != "__call__" or module.is_initializing() or not args:
-        return None
-    return ".".join(module.path) if type(module) in (linen.Dense, linen.Conv, Conv) else None
 
 
 def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any) -> list[Layer]:

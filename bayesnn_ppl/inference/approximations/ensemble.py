@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jax.sharding import Mesh
@@ -95,6 +95,7 @@ class Ensemble(TrainedByGradients):
         Randomize-then-optimize (anchors and targets).
     """
 
+    takes_noise: ClassVar[bool] = True  # augmented inputs and live dropout, fresh each step
     _: KW_ONLY
     members: int | None = None
     anchored: bool = False

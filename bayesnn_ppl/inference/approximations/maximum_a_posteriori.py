@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients
@@ -55,6 +55,7 @@ class MAP(TrainedByGradients):
         (1, 1)
     """
 
+    takes_noise: ClassVar[bool] = True  # augmented inputs and live dropout, fresh each step
     _: KW_ONLY
     schedule: Callable[[Any], Any] | None = cosine
     batch_size: int | None = 128

@@ -10,7 +10,8 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
 
-from bayesnn_ppl.inference.approximations.dropout_program import find_layers, layer_called
+from bayesnn_ppl.dropout_layers import layer_called
+from bayesnn_ppl.inference.approximations.dropout_program import find_layers
 from bayesnn_ppl.temperature import Model
 
 __all__ = ["WEIGHTS", "SNGPProgram", "spectral_norm", "with_features"]

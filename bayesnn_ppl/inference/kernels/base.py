@@ -12,6 +12,7 @@ from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
 from bayesnn_ppl.inference.kernels.density import Density
+from bayesnn_ppl.training_keys import clean
 
 __all__ = ["ModelKernel"]
 
@@ -65,7 +66,7 @@ class ModelKernel(MCMCKernel):
         rng_key, init_key = split(rng_key)
         info = initialize_model(
             init_key,
-            self._model,
+            clean(self._model),
             dynamic_args=True,
             init_strategy=self._init_strategy,
             model_args=model_args,

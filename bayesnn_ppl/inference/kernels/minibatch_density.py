@@ -8,6 +8,7 @@ import jax
 
 from bayesnn_ppl.inference.kernels.density import Density, Terms, potential_energy
 from bayesnn_ppl.temperature import SiteWeights
+from bayesnn_ppl.training_keys import KeyedProgram
 
 __all__ = ["MinibatchDensity", "MinibatchGradient", "full_gradient"]
 
@@ -39,7 +40,14 @@ class MinibatchDensity:
         return cls(density.model, rows, density.unravel, density.dimension)
 
     def terms(
-        self, vector: Any, x: Any, y: Any, *, temperature: Any = 1.0, share: float = 1.0
+        self,
+        vector: Any,
+        x: Any,
+        y: Any,
+        *,
+        temperature: Any = 1.0,
+        share: float = 1.0,
+        key: Any = None,
     ) -> Terms:
         """Site -> its log densities, element by element, as they count in -Û.
 
@@ -48,9 +56,10 @@ class MinibatchDensity:
             x, y: the minibatch, with leading axis B.
             temperature: T, shape ().
             share: the part of the prior that counts, where several minibatches make one.
+            key: of a program that is random in training; with none it is refused.
         """
         weights = SiteWeights(
-            self.model,
+            self.model if key is None else KeyedProgram(self.model, key),
             data=share * self.rows / x.shape[0],
             share=share,
             temperature=temperature,
@@ -73,6 +82,7 @@ class MinibatchGradient:
             memory of one.
         share: what a part counts of the whole, 1/parts.
         temperature: T.
+        key: of a program that is random in training: one noise a minibatch, at any position.
     """
 
     density: MinibatchDensity
@@ -80,6 +90,7 @@ class MinibatchGradient:
     parts: int
     share: float
     temperature: Any
+    key: Any = None
 
     def __call__(self, vector: Any) -> Any:
         return self._summed(jax.grad(self.density.potential), vector)
@@ -90,7 +101,10 @@ class MinibatchGradient:
 
     def _summed(self, function: Callable[..., Any], vector: Any) -> Any:
         def part(number: Any) -> Any:
-            settings = {"temperature": self.temperature, "share": self.share}
+            key = self.key
+            if key is not None and self.parts > 1:
+                key = jax.random.fold_in(key, number)
+            settings = {"temperature": self.temperature, "share": self.share, "key": key}
             return function(vector, *self.fetch(number), **settings)
 
         if self.parts == 1:

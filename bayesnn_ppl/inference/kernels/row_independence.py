@@ -14,6 +14,7 @@ from jax.interpreters import partial_eval
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.kernels.minibatch_density import MinibatchDensity
 from bayesnn_ppl.temperature import SiteWeights
+from bayesnn_ppl.training_keys import KeyedProgram
 
 __all__ = ["check_rows_independent"]
 
@@ -42,7 +43,8 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
         ValueError: the operation, and what to do; or a site outside the plate "data" depends on
             the data, or a site inside it has not one log density for each row.
     """
-    weights = SiteWeights(density.model, data=1.0)
+    # With a key, so that a random transformation of the rows is looked through as well.
+    weights = SiteWeights(KeyedProgram(density.model, jax.random.key(0)), data=1.0)
 
     def terms(vector: Any, x: Any, y: Any) -> Any:
         program = Density(weights, (x, y), {}, density.unravel, density.dimension)

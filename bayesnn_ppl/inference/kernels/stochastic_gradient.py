@@ -31,6 +31,12 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient_state import (
 __all__ = ["StepSettings", "StochasticGradientKernel", "StochasticGradientState", "WholeData"]
 
 _AT_ONCE = 1024  # rows of a full gradient
+_NOISE = 0x6E6F6973  # stream of what a program draws in training
+
+
+def step_key(key: Any, number: Any) -> Any:
+    """The key of a program's noise in one step, of a draw's own key and the step's number in it."""
+    return jax.random.fold_in(jax.random.fold_in(key, _NOISE), number)
 
 
 class StochasticGradientKernel(StochasticGradientSettings):
@@ -126,7 +132,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
         mass = jnp.asarray(self._preconditioner.mass(preconditioner), position.dtype)
         index = jnp.zeros((), jnp.int32)
         settings = self._settings(index, data.density.rows, mass, position.dtype)
-        gradient = self._minibatch_gradient(data, rows, settings)
+        gradient = self._minibatch_gradient(data, rows, settings, step_key(batch_key, 0))
         normal = standard_normal(bits[1], position.shape[0], position.dtype)
         variables = self._begin(position, normal, settings, gradient)
         return StochasticGradientState(
@@ -184,7 +190,9 @@ class StochasticGradientKernel(StochasticGradientSettings):
             index = first + number
             mass = jnp.asarray(self._preconditioner.mass(preconditioner), dtype)
             settings = self._settings(index, data.density.rows, mass, dtype)
-            minibatch = self._minibatch_gradient(data, rows[number], settings)
+            minibatch = self._minibatch_gradient(
+                data, rows[number], settings, step_key(key, number)
+            )
             estimator = self._gradient.refresh(
                 estimator,
                 position,
@@ -271,9 +279,9 @@ class StochasticGradientKernel(StochasticGradientSettings):
         return preconditioner, self._rescale(variables, jnp.sqrt(mass / old)), settings
 
     def _minibatch_gradient(
-        self, data: WholeData, rows: Any, settings: StepSettings
+        self, data: WholeData, rows: Any, settings: StepSettings, key: Any
     ) -> MinibatchGradient:
-        """∇Û on the rows, shape (shards, B/shards)."""
+        """∇Û on the rows, shape (shards, B/shards), with any noise of the program by `key`."""
         parts = rows.reshape(rows.shape[0], self._sub_batches, -1)
 
         def fetch(number: Any) -> tuple[Any, Any]:
@@ -282,7 +290,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
 
         temperature = self._weight_of_jacobians(settings)
         share = 1 / self._sub_batches
-        return MinibatchGradient(data.density, fetch, self._sub_batches, share, temperature)
+        return MinibatchGradient(data.density, fetch, self._sub_batches, share, temperature, key)
 
     def _full_gradient(self, data: WholeData, settings: StepSettings) -> Callable[[Any], Any]:
         at_once = max(_AT_ONCE, self._batch_size) if data_shards() == 1 else data.x.shape[0]
