@@ -26,7 +26,7 @@ from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 from bayesnn_ppl.inference.curvature.layers import Call, layer_input, layers_watched
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, Rows
 
-__all__ = ["KroneckerCurvature", "KroneckerLayer", "kronecker_curvature"]
+__all__ = ["KroneckerCurvature", "KroneckerLayer", "kronecker_curvature", "layer_factors"]
 
 
 class KroneckerLayer(NamedTuple):
@@ -92,7 +92,7 @@ class KroneckerCurvature:
         return jnp.concatenate(
             [
                 (
-                    left @ (normals[:, part].reshape(count, *p.shape) / jnp.sqrt(p)) @ right.T
+                    left @ ((normals[:, part].reshape(count, *p.shape) / jnp.sqrt(p)) @ right.T)
                 ).reshape(count, -1)
                 for part, p, left, right in self._layers(factors, noise)
             ],
@@ -115,6 +115,37 @@ class KroneckerCurvature:
         return jax.scipy.linalg.block_diag(*blocks)
 
 
+def layer_factors(
+    local: LocalProgram, point: Point, x: Any, weight: Any, layers: tuple[KroneckerLayer, ...]
+) -> list[tuple[Any, Any]]:
+    """Inputs (B T, in) and gradients (R B T, out) of each layer, at rows x of weight 0 or 1.
+
+    One forward and R backward passes, without gradients of the weights.
+    """
+    paths = tuple(layer.call.path for layer in layers)
+    origin = jnp.zeros_like(point.centre)
+
+    def outputs(shifts: Any) -> Any:
+        with layers_watched(paths, shifts) as (inputs, layer_outputs):
+            u = local.outputs(origin, point, x)
+        return u, (inputs, layer_outputs)
+
+    shapes = jax.eval_shape(partial(outputs, None))[1][1]
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    u, back, (inputs, _) = jax.vjp(outputs, zeros, has_aux=True)
+    # The rows are independent, so one backward pass gives column r of all of them.
+    columns = jnp.eye(u.shape[1], dtype=u.dtype)
+    (shifted,) = jax.vmap(lambda e: back(weight[:, None] * e))(columns)
+    found = []
+    for layer in layers:
+        a = layer_input(layer.call, inputs[layer.call.path])
+        ones = jnp.ones((*a.shape[:2], 1), a.dtype)
+        parts = ([a] if layer.kernel else []) + ([ones] if layer.bias else [])
+        a = (jnp.concatenate(parts, -1) * weight[:, None, None]).reshape(-1, layer.shape[0])
+        found.append((a, shifted[layer.call.path].reshape(-1, layer.outputs)))
+    return found
+
+
 @partial(jax.jit, static_argnames=("local", "layers"))
 def kronecker_curvature(
     local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
@@ -125,32 +156,12 @@ def kronecker_curvature(
     gradients of the weights. The prior's precisions must be a product of one for each input and
     one for each output of a layer, as `point.unit` holds them.
     """
-    paths = tuple(layer.call.path for layer in layers)
-    origin = jnp.zeros_like(point.centre)
-
-    def outputs(shifts: Any, x: Any) -> Any:
-        with layers_watched(paths, shifts) as (inputs, layer_outputs):
-            u = local.outputs(origin, point, x)
-        return u, (inputs, layer_outputs)
-
-    shapes = jax.eval_shape(partial(outputs, None), rows.x[0])[1][1]
 
     def add(total: Any, chunk: Any) -> Any:
         x, weight = chunk
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        u, back, (inputs, _) = jax.vjp(lambda s: outputs(s, x), zeros, has_aux=True)
-        # The rows are independent, so one backward pass gives column r of all of them.
-        columns = jnp.eye(u.shape[1], dtype=u.dtype)
-        (shifted,) = jax.vmap(lambda e: back(weight[:, None] * e))(columns)
         new = []
-        for layer in layers:
-            a = layer_input(layer.call, inputs[layer.call.path])
-            ones = jnp.ones((*a.shape[:2], 1), a.dtype)
-            parts = ([a] if layer.kernel else []) + ([ones] if layer.bias else [])
-            a = (jnp.concatenate(parts, -1) * weight[:, None, None]).reshape(-1, layer.shape[0])
-            g = shifted[layer.call.path].reshape(-1, layer.outputs)
-            places = weight.sum() * (ones.size / len(x))
-            new.append((a.T @ a, g.T @ g, places))
+        for a, g in layer_factors(local, point, x, weight, layers):
+            new.append((a.T @ a, g.T @ g, weight.sum() * (len(a) / len(x))))
         return jax.tree.map(jnp.add, total, tuple(new)), None
 
     empty = tuple(
