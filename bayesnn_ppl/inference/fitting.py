@@ -293,7 +293,7 @@ def _fill(
     program = StaticProgram(fitted.model or problem.model)
     points = None if probe is None else (probe.x, probe.y)
     keys = jax.random.split(problem.key(_PREDICTIVE), (chains, draws))
-    block = min(_BLOCK, draws)
+    block = -(-draws // -(-draws // _BLOCK))  # blocks of one size, as far as may be
     for begin in range(0, draws, block):
         # The last block reaches back, so that all have one shape and compile once.
         first = min(begin, draws - block)

@@ -21,6 +21,7 @@ from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.inference.small_products import products_as_sums
 from bayesnn_ppl.inference.training_starts import start_position
 from bayesnn_ppl.training_keys import KeyedProgram, clean
 
@@ -171,7 +172,10 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
     def batched(first: Any, *shared: Any) -> Any:
         if recipe.arrangement == "map":
             return jax.lax.map(lambda one: function(one, *shared), first)
-        return jax.vmap(lambda one: function(one, *shared))(first)
+        together = jax.vmap(function, in_axes=(0, *(None for _ in shared)))
+        if recipe.mesh.devices.flat[0].platform == "cpu":
+            together = products_as_sums(together)
+        return together(first, *shared)
 
     def spread(first: Any, *shared: Any) -> Any:
         return jax.shard_map(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.arrangement import matrix_products, place_chains
+from bayesnn_ppl.inference.arrangement import matrix_products, members_together, place_chains
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -40,6 +40,27 @@ def test_chains_of_a_cpu_device_are_batched_for_linear_models_alone() -> None:
     assert place_chains("parallel", one, 1, linear, X, Y)[1] == "map"
     assert place_chains("sequential", None, 4, linear, X, Y)[1] == "map"
     assert place_chains("vectorized", None, 4, deep, X, Y)[1] == "vmap"
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "together"),
+    [
+        (bnn.models.mlp(hidden=(50,)), X, True),
+        (bnn.models.mlp(hidden=(50, 50)), np.zeros((32, 8), np.float32), True),
+        (bnn.models.mlp(hidden=(50, 50)), np.zeros((128, 8), np.float32), False),
+        (bnn.models.mlp(hidden=(256,)), np.zeros((32, 784), np.float32), False),
+        (bnn.models.lenet(), IMAGES, False),
+    ],
+)
+def test_members_of_a_cpu_device_are_trained_together_where_products_are_small(
+    model, x, together
+) -> None:
+    one = bnn.device_mesh(1)
+    y = LABELS if x is IMAGES else np.zeros(len(x), np.float32)
+    found = members_together(one, 5, model, x, y, may_stop=False)
+    assert found == ("vmap" if together else "map")
+    assert members_together(one, 5, model, x, y, may_stop=True) == "map"
+    assert members_together(one, 1, model, x, y, may_stop=False) == "map"
 
 
 def test_the_provenance_shows_the_arrangement() -> None:

@@ -33,6 +33,7 @@ from bayesnn_ppl.inference.curvature.around import (
     noise_site,
     unit_of,
 )
+from bayesnn_ppl.inference.curvature.dense import DenseCurvature
 from bayesnn_ppl.inference.curvature.evidence import maximise
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.curvature.prior import prior_curvature
@@ -176,13 +177,16 @@ def law_around(
         started = Hyperparameters(tuned.log_factors, np.asarray(tuned.log_noise, centre.dtype))
         findings += tuning_findings(tuned, settings.prior_precision)
     factors = jnp.exp(jnp.asarray(started.log_factors))[groups]
+    noise_factor = jnp.exp(jnp.asarray(started.log_noise))
+    if isinstance(curvature, DenseCurvature):
+        curvature = curvature.factored(factors, noise_factor)
     law = AroundMode(
         local,
         point,
         curvature,
         terms,
         factors,
-        jnp.exp(jnp.asarray(started.log_noise)),
+        noise_factor,
         root,
         recentre,
     )

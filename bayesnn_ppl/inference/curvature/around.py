@@ -12,14 +12,16 @@ from jax.scipy.linalg import solve_triangular
 
 from bayesnn_ppl.inference.approximations.base import Problem
 from bayesnn_ppl.inference.curvature.dense import DenseCurvature
+from bayesnn_ppl.inference.curvature.dense_layers import dense_layer_blocks
 from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 from bayesnn_ppl.inference.curvature.evidence import Terms, log_evidence, mode_shift
 from bayesnn_ppl.inference.curvature.kronecker import KroneckerLayer, kronecker_curvature
-from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, in_chunks
+from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, Rows, in_chunks
 from bayesnn_ppl.inference.curvature.low_rank import low_rank_curvature
 from bayesnn_ppl.inference.curvature.prior import PriorCurvature
-from bayesnn_ppl.inference.curvature.products import curvature_diagonal, curvature_roots
+from bayesnn_ppl.inference.curvature.products import curvature_diagonal, curvature_roots, root_of
 from bayesnn_ppl.inference.curvature.selection import Selection, kronecker_layers, rows_at_once
+from bayesnn_ppl.inference.kernels.noise import standard_normal
 from bayesnn_ppl.likelihoods.observed import base_distribution
 
 __all__ = [
@@ -34,8 +36,14 @@ __all__ = [
 ]
 
 _MOST_BYTES = 2**32  # of a dense matrix and its factor
+_NUMBERS = 2**20  # of draws that are made at once
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["point", "curvature", "terms", "factors", "noise", "root"],
+    meta_fields=["local", "recentred"],
+)
 @dataclass(frozen=True)
 class AroundMode:
     """N(θ* + U t̂, U P⁻¹ Uᵀ) with P = κM + Λ, of the chosen parameters.
@@ -60,7 +68,7 @@ class AroundMode:
     root: Any = None
     recentred: bool = False
 
-    def _theta(self, t: Any) -> Any:
+    def to_parameters(self, t: Any) -> Any:
         """U t of vectors (..., d)."""
         if self.root is None:
             return self.point.unit * t
@@ -72,13 +80,13 @@ class AroundMode:
         if not self.recentred:
             return np.asarray(self.point.centre)
         shift = mode_shift(self.curvature, self.terms, self.factors, self.noise)
-        return np.asarray(self.point.centre + self._theta(shift))
+        return np.asarray(self.point.centre + self.to_parameters(shift))
 
     @property
     def covariance(self) -> np.ndarray:
         """Of the parameters, (d, d)."""
         covariance = self.curvature.covariance(self.factors, self.noise)
-        return np.asarray(self._theta(self._theta(covariance).T))
+        return np.asarray(self.to_parameters(self.to_parameters(covariance).T))
 
     @property
     def log_evidence(self) -> float:
@@ -97,9 +105,22 @@ class AroundMode:
 
     def sample(self, key: jax.Array, count: int) -> np.ndarray:
         """Draws of the parameters, (count, d)."""
-        normals = jax.random.normal(key, (count, self.local.dimension), self.point.centre.dtype)
-        t = self.curvature.sample(self.factors, self.noise, normals)
-        return self.mean + np.asarray(self._theta(t))
+        at_once = min(count, max(1, _NUMBERS // self.local.dimension))
+        seeds = jax.random.bits(key, (-(-count // at_once), 2), np.uint32)
+        draws = _draws(self, jnp.asarray(self.mean), seeds, at_once)
+        return np.asarray(draws).reshape(-1, self.local.dimension)[:count]
+
+
+@partial(jax.jit, static_argnames="at_once")
+def _draws(law: AroundMode, mean: Any, seeds: Any, at_once: int) -> Any:
+    """Draws (chunks, at_once, d), a chunk for each seed: few at once, which stay in the cache."""
+    d = law.local.dimension
+
+    def chunk(seed: Any) -> Any:
+        normals = standard_normal(seed, at_once * d, mean.dtype).reshape(at_once, d)
+        return mean + law.to_parameters(law.curvature.sample(law.factors, law.noise, normals))
+
+    return jax.lax.map(chunk, seeds)
 
 
 class Noise(NamedTuple):
@@ -183,7 +204,24 @@ def curvature_at(
     if structure == "low_rank":
         return low_rank_curvature(local, point, rows, rank, problem.seed)
     parts = _parts(local, structure)
-    return DenseCurvature(curvature_roots(local, point, rows, parts), parts)
+    blocks = _layer_blocks(selection, point, rows, parts)
+    if blocks is None:
+        return DenseCurvature(curvature_roots(local, point, rows, parts), parts)
+    dtype = point.centre.dtype
+    return DenseCurvature(tuple(jnp.asarray(root_of(b), dtype) for b in blocks), parts)
+
+
+def _layer_blocks(
+    selection: Selection, point: Point, rows: Rows, parts: tuple[tuple[int, int], ...]
+) -> list[np.ndarray] | None:
+    """The blocks where each is one dense layer of the network, otherwise None."""
+    if parts != tuple((layer.begin, layer.end) for layer in selection.local.layers):
+        return None
+    try:
+        layers = kronecker_layers(selection)
+    except ValueError:  # other layers, or weights that are shared
+        return None
+    return dense_layer_blocks(selection.local, point, rows, layers)
 
 
 @partial(jax.jit, static_argnames=("local", "gaussian"))

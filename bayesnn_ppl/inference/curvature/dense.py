@@ -6,11 +6,12 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bayesnn_ppl.inference.curvature.diagonal import DiagonalCurvature
 
-__all__ = ["DenseCurvature"]
+__all__ = ["DenseCurvature", "FactoredCurvature"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["roots"], meta_fields=["parts"])
@@ -32,7 +33,8 @@ class DenseCurvature:
         """The blocks of M."""
         return tuple(root.T @ root for root in self.roots)
 
-    def _factor(self, root: Any, factors: Any, noise: Any) -> Any:
+    @staticmethod
+    def _factor(root: Any, factors: Any, noise: Any) -> Any:
         """L of P = L Lᵀ."""
         both = jnp.concatenate([jnp.sqrt(noise) * root, jnp.diag(jnp.sqrt(factors))])
         triangle = jnp.linalg.qr(both, mode="r")
@@ -85,3 +87,39 @@ class DenseCurvature:
         """One block in the coordinates in which a prior precision L Lᵀ, `root` = L, is one."""
         (own,) = self.roots
         return type(self)((solve_triangular(root, own.T, lower=True).T,), self.parts)
+
+    def factored(self, factors: Any, noise: Any) -> "FactoredCurvature":
+        """The same with P's factor at these hyperparameters, in whose terms all is cheap.
+
+        P is formed and factored on the host in double precision, which loses no more digits than
+        the roots in single precision have, and takes half as long.
+        """
+        triangles = []
+        for root, (begin, end) in zip(self.roots, self.parts, strict=True):
+            own = np.asarray(root, np.float64)
+            precision = float(noise) * (own.T @ own)
+            precision[np.diag_indices_from(precision)] += np.asarray(factors[begin:end])
+            try:
+                triangle = np.linalg.cholesky(precision)
+            except np.linalg.LinAlgError:  # NaN, which the findings tell
+                triangle = np.full_like(precision, np.nan)
+            triangles.append(jnp.asarray(triangle, root.dtype))
+        return FactoredCurvature(self.roots, self.parts, tuple(triangles))
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["roots", "triangles"], meta_fields=["parts"]
+)
+@dataclass(frozen=True)
+class FactoredCurvature(DenseCurvature):
+    """`DenseCurvature` at the hyperparameters that are settled: its methods are for these alone.
+
+    Attributes:
+        triangles: L of each block, P = L Lᵀ.
+    """
+
+    triangles: tuple[Any, ...] = ()
+
+    def _blocks(self, factors: Any, noise: Any) -> Any:
+        for triangle, (begin, end) in zip(self.triangles, self.parts, strict=True):
+            yield slice(begin, end), triangle

@@ -34,6 +34,7 @@ __all__ = [
     "factored_curvature",
     "kronecker_curvature",
     "layer_factors",
+    "layer_vectors",
 ]
 
 
@@ -100,7 +101,7 @@ class KroneckerCurvature:
         return jnp.concatenate(
             [
                 (
-                    left @ (normals[:, part].reshape(count, *p.shape) / jnp.sqrt(p)) @ right.T
+                    left @ ((normals[:, part].reshape(count, *p.shape) / jnp.sqrt(p)) @ right.T)
                 ).reshape(count, -1)
                 for part, p, left, right in self._layers(factors, noise)
             ],
@@ -134,6 +135,37 @@ class LayerFactors(NamedTuple):
     places: Any
 
 
+def layer_vectors(
+    local: LocalProgram, point: Point, x: Any, weight: Any, layers: tuple[KroneckerLayer, ...]
+) -> list[tuple[Any, Any]]:
+    """Inputs (B T, in) and gradients (R B T, out) of each layer, at rows x of weight 0 or 1.
+
+    One forward and R backward passes, without gradients of the weights.
+    """
+    paths = tuple(layer.call.path for layer in layers)
+    origin = jnp.zeros_like(point.centre)
+
+    def outputs(shifts: Any) -> Any:
+        with layers_watched(paths, shifts) as (inputs, layer_outputs):
+            u = local.outputs(origin, point, x)
+        return u, (inputs, layer_outputs)
+
+    shapes = jax.eval_shape(partial(outputs, None))[1][1]
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    u, back, (inputs, _) = jax.vjp(outputs, zeros, has_aux=True)
+    # The rows are independent, so one backward pass gives column r of all of them.
+    columns = jnp.eye(u.shape[1], dtype=u.dtype)
+    (shifted,) = jax.vmap(lambda e: back(weight[:, None] * e))(columns)
+    found = []
+    for layer in layers:
+        a = layer_input(layer.call, inputs[layer.call.path])
+        ones = jnp.ones((*a.shape[:2], 1), a.dtype)
+        parts = ([a] if layer.kernel else []) + ([ones] if layer.bias else [])
+        a = (jnp.concatenate(parts, -1) * weight[:, None, None]).reshape(-1, layer.shape[0])
+        found.append((a, shifted[layer.call.path].reshape(-1, layer.outputs)))
+    return found
+
+
 @partial(jax.jit, static_argnames=("local", "layers"))
 def kronecker_curvature(
     local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
@@ -153,33 +185,14 @@ def layer_factors(
     local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
 ) -> tuple[LayerFactors, ...]:
     """The factors of each layer in the coordinates θ, to be traced; see `kronecker_curvature`."""
-    paths = tuple(layer.call.path for layer in layers)
-    origin = jnp.zeros_like(point.centre)
-
-    def outputs(shifts: Any, x: Any) -> Any:
-        with layers_watched(paths, shifts) as (inputs, layer_outputs):
-            u = local.outputs(origin, point, x)
-        return u, (inputs, layer_outputs)
-
-    shapes = jax.eval_shape(partial(outputs, None), rows.x[0])[1][1]
 
     def add(total: Any, chunk: Any) -> Any:
         x, weight = chunk
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        u, back, (inputs, _) = jax.vjp(lambda s: outputs(s, x), zeros, has_aux=True)
-        # The rows are independent, so one backward pass gives column r of all of them.
-        columns = jnp.eye(u.shape[1], dtype=u.dtype)
-        (shifted,) = jax.vmap(lambda e: back(weight[:, None] * e))(columns)
-        new = []
-        for layer in layers:
-            a = layer_input(layer.call, inputs[layer.call.path])
-            ones = jnp.ones((*a.shape[:2], 1), a.dtype)
-            parts = ([a] if layer.kernel else []) + ([ones] if layer.bias else [])
-            a = (jnp.concatenate(parts, -1) * weight[:, None, None]).reshape(-1, layer.shape[0])
-            g = shifted[layer.call.path].reshape(-1, layer.outputs)
-            places = weight.sum() * (ones.size / len(x))
-            new.append(LayerFactors(a.T @ a, g.T @ g, places))
-        return jax.tree.map(jnp.add, total, tuple(new)), None
+        new = tuple(
+            LayerFactors(a.T @ a, g.T @ g, weight.sum() * (len(a) / len(x)))
+            for a, g in layer_vectors(local, point, x, weight, layers)
+        )
+        return jax.tree.map(jnp.add, total, new), None
 
     empty = tuple(
         LayerFactors(jnp.zeros((rows_of,) * 2), jnp.zeros((columns,) * 2), jnp.zeros(()))

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayesnn_ppl.inference.curvature.local import LocalProgram, Point, Rows
 
-__all__ = ["curvature_diagonal", "curvature_product", "curvature_roots", "jacobian"]
+__all__ = ["curvature_diagonal", "curvature_product", "curvature_roots", "jacobian", "root_of"]
 
 _ROUNDING = 1e-12  # of a sum in double precision, with room
 
@@ -42,7 +42,7 @@ def curvature_roots(
         flat = np.asarray(_weighted_jacobian(local, point, *chunk), np.float64)
         for total, (begin, end) in zip(totals, parts, strict=True):
             total += flat[:, begin:end].T @ flat[:, begin:end]
-    return tuple(jnp.asarray(_root(total), point.centre.dtype) for total in totals)
+    return tuple(jnp.asarray(root_of(total), point.centre.dtype) for total in totals)
 
 
 @partial(jax.jit, static_argnames="local")
@@ -51,7 +51,7 @@ def _weighted_jacobian(local: LocalProgram, point: Point, x: Any, weight: Any) -
     return rows_of.reshape(-1, local.dimension)
 
 
-def _root(matrix: np.ndarray) -> np.ndarray:
+def root_of(matrix: np.ndarray) -> np.ndarray:
     """R of M = RᵀR, M positive semi-definite but for rounding."""
     largest = np.diag(matrix).max(initial=0.0)
     if not np.isfinite(largest):

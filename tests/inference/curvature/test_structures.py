@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.curvature.around import curvature_at, unit_of
+from bayesnn_ppl.inference.curvature.dense_layers import dense_layer_blocks
 from bayesnn_ppl.inference.curvature.kronecker import kronecker_curvature
 from bayesnn_ppl.inference.curvature.local import Point, in_chunks
 from bayesnn_ppl.inference.curvature.prior import prior_curvature
@@ -137,6 +138,68 @@ def test_rows_count_once_however_they_are_cut_in_chunks(case):
         for size in (12, 5)
     )
     np.testing.assert_allclose(a.spectrum().values, b.spectrum().values, rtol=1e-8, atol=1e-12)
+
+
+def test_blocks_are_those_of_the_dense_matrix(case):
+    """Dense layers by their inputs and gradients, others by the Jacobians of their weights."""
+    dense = case.dense()
+    found = case.structure("block").matrices
+    for layer, block in zip(case.local.layers, found, strict=True):
+        expected = dense[layer.part, layer.part]
+        np.testing.assert_allclose(block, expected, atol=1e-9 * np.abs(dense).max())
+
+
+@pytest.mark.parametrize("layers", ["last", ("*Dense_*.kernel",)])
+def test_layers_chosen_alone_have_their_block_of_the_dense_matrix(case, layers):
+    selection = select(case.problem, layers)
+    dense, place = case.dense(), dict.fromkeys(selection.local.sites)
+    for site, end in zip(case.local.sites, case.local._ends[1:], strict=True):
+        if site in place:
+            size = np.prod(dict(zip(case.local.sites, case.local.shapes, strict=True))[site])
+            place[site] = np.arange(end - size, end)
+    chosen = np.concatenate(list(place.values())).astype(int)
+    fixed = {
+        name: value
+        for name, value in case.local.unravel(case.centre).items()
+        if name not in selection.local.sites
+    }
+    point = Point(case.centre[chosen], case.point.unit[chosen], fixed)
+    rows = in_chunks(case.x, 5)
+    layers_ = kronecker_layers(selection)
+    blocks = dense_layer_blocks(selection.local, point, rows, layers_)
+    for layer, block in zip(layers_, blocks, strict=True):
+        part = chosen[layer.begin : layer.end]
+        expected = dense[np.ix_(part, part)]
+        np.testing.assert_allclose(block, expected, atol=1e-10 * np.abs(dense).max())
+        # Fisher matrices of other rows would not do: it is no Kronecker product.
+        kron = kronecker_curvature(selection.local, point, rows, (layer,))
+        wrong = np.linalg.inv(np.asarray(kron.covariance(np.ones(len(part)), 1.0)))
+        assert np.abs(wrong - np.eye(len(part)) - expected).max() > 1e-3 * np.abs(expected).max()
+
+
+def test_convolutions_have_no_dense_layer_blocks(case):
+    layers = kronecker_layers(case.selection)
+    blocks = dense_layer_blocks(case.local, case.point, in_chunks(case.x, 5), layers)
+    assert (blocks is None) == any(layer.call.kind == "conv" for layer in layers)
+
+
+def test_a_factored_curvature_is_the_same_law(case):
+    d = case.local.dimension
+    factors, vector = np.random.default_rng(4).uniform(0.5, 2, (2, d))
+    for name in ("full", "block"):
+        plain = case.structure(name)
+        known = plain.factored(factors, 1.7)
+        assert known.log_determinant(factors, 1.7) == pytest.approx(
+            float(plain.log_determinant(factors, 1.7)), rel=1e-9
+        )
+        np.testing.assert_allclose(
+            known.solve(factors, 1.7, vector), plain.solve(factors, 1.7, vector), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            known.covariance(factors, 1.7), plain.covariance(factors, 1.7), rtol=1e-6, atol=1e-9
+        )
+        # It holds for these hyperparameters only.
+        assert known.log_determinant(3 * factors, 1.7) != plain.log_determinant(3 * factors, 1.7)
 
 
 def test_every_structure_is_one_normal_law(case):
