@@ -156,8 +156,8 @@ def dirty_likelihood(
     own stream, so that a run goes on with the same bits. Minibatch kernels need no more than an
     unbiased gradient, though its noise is larger, and widens what they draw as that of the
     minibatch does; a temperature T of the whole posterior is that of the expectation above. Kernels
-    of the whole data, evidences, control variates and the configurational thermometer need its
-    value and refuse. `MAP` and `Ensemble` train so; rows held out are judged clean.
+    of the whole data, evidences and control variates need its value and refuse. `MAP` and
+    `Ensemble` train so; rows held out are judged clean.
 
     Args:
         likelihood: any; class weights and label smoothing are for `categorical`, `bernoulli` and
