@@ -44,8 +44,9 @@ class Results:
     Attributes:
         study: which.
         scale: of its cells.
-        table: a pandas data frame, a row for each cell with a result: `cell`, `arm`, `recipe`,
-            `scale`, `x`, `seed`, `settings` as JSON, a column for each figure, and `seconds`.
+        table: a pandas data frame, a row for each cell with a result, or as many as its protocol
+            makes: `cell`, `arm`, `recipe`, `scale`, `x`, `seed`, `settings` as JSON, a column for
+            each figure, and `seconds`, those of the whole cell.
         missing: cells without a result.
     """
 
@@ -56,6 +57,9 @@ class Results:
 
     def points(self, metric: str) -> list[Point]:
         """Mean and standard error over seeds for each place of each arm.
+
+        Rows of one cell at one place, such as kinds of corruption of one severity, are averaged
+        first: they share a training, and are no repetitions of it.
 
         Raises:
             ValueError: no cell has that metric.
@@ -71,7 +75,7 @@ class Results:
             own = self.table[self.table["arm"] == arm.name]
             for x in own["x"].unique():
                 here = own[own["x"].isna() if np.isnan(x) else own["x"] == x]
-                values = here[metric].dropna().to_numpy(float)
+                values = here.dropna(subset=[metric]).groupby("cell")[metric].mean().to_numpy(float)
                 if not values.size:
                     continue
                 error = math.nan
@@ -138,24 +142,36 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
     """
     import pandas as pd
 
-    rows, cells = [], study.cells(scale)
+    rows: list[dict[str, Any]] = []
+    cells, missing = study.cells(scale), 0
     for cell in cells:
         path = result_file(folder, cell)
         if path.is_file():
-            rows.append(_row(cell.key, json.loads(path.read_text(encoding="utf-8"))))
+            rows += _rows(cell.key, json.loads(path.read_text(encoding="utf-8")))
+        else:
+            missing += 1
     first = ["cell", "arm", "recipe", "scale", "x", "seed", "settings"]
     table = pd.DataFrame(rows, columns=None if rows else first)
     table["x"] = table["x"].astype(float)
     names = [name for name in table if name not in (*first, "seconds")]
     last = ["seconds"] if rows else []
-    return Results(study, scale, table[[*first, *names, *last]], len(cells) - len(rows))
+    return Results(study, scale, table[[*first, *names, *last]], missing)
 
 
-def _row(key: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    figures = {
-        name: float(value) if isinstance(value, int | float) else value
-        for name, value in result["figures"].items()
-    }
-    settings = json.dumps(result["settings"], sort_keys=True)
+def _rows(key: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a cell; figures named `rows` are a row each, with a place of its own."""
+    figures = dict(result["figures"])
+    rows = figures.pop("rows", [{}])
+    settings = dict(result["settings"])
+    if result.get("protocol"):
+        settings["protocol"] = result["protocol"]
     own = {name: result[name] for name in ("arm", "recipe", "scale", "x", "seed", "seconds")}
-    return {"cell": key, **own, "settings": settings, **figures}
+    shared = {"cell": key, **own, "settings": json.dumps(settings, sort_keys=True)}
+    return [
+        shared | {name: _number(value) for name, value in {**figures, **row}.items()}
+        for row in rows
+    ]
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int | float) else value
