@@ -15,12 +15,13 @@ from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.reading import open_posterior
 from bayesnn_ppl.cli.sampling import chosen_model
 from bayesnn_ppl.cli.training import Method
+from bayesnn_ppl.data.ood import PAIRS
 from bayesnn_ppl.experiments.acquiring import acquire
 from bayesnn_ppl.experiments.bandits import Problem, labels_problem, play, wheel_problem
 from bayesnn_ppl.experiments.protocols import ActiveLearning, Bandit, Shift
 from bayesnn_ppl.storage.files import write_json
 
-__all__ = ["active_learning_rows", "bandit_rows", "shift_rows"]
+__all__ = ["active_learning_rows", "bandit_rows", "check_images", "shift_rows"]
 
 _RECORD = "rounds.json"
 _PLACES = 10  # where the regret of a bandit is written down
@@ -28,6 +29,26 @@ _LEVELS = 16.0  # brightest pixel of the bundled digits
 _SIDE = 8
 
 type Rows = list[dict[str, Any]]
+
+
+def check_images(protocol: Shift, arguments: argparse.Namespace) -> None:
+    """Refuse data that cannot be corrupted, or have no outliers, before anything is trained.
+
+    Raises:
+        ValueError: they are.
+    """
+    dataset, _ = load_data(vars(arguments))
+    x = dataset.test.x
+    if dataset.name != "digits" and (x.ndim != 4 or x.dtype.kind != "f"):
+        raise ValueError(
+            f"The test inputs of the data set `{dataset.name}` have shape {x.shape}, and a shift "
+            "corrupts images, shape (n, height, width, channels), or the bundled `digits`."
+        )
+    if protocol.outliers == "pair" and dataset.name not in PAIRS:
+        raise ValueError(
+            f"The data set `{dataset.name}` has no other one for outliers, as {', '.join(PAIRS)} "
+            'have. Set `outliers` to "shuffled" or "none".'
+        )
 
 
 def shift_rows(protocol: Shift, folder: Path, seed: int) -> Rows:
@@ -39,7 +60,7 @@ def shift_rows(protocol: Shift, folder: Path, seed: int) -> Rows:
         seed: of the corruptions.
 
     Raises:
-        ValueError: the run is not of images.
+        ValueError: the run is not of images, see `check_images`.
     """
     run, posterior, _ = open_posterior(argparse.Namespace(run_folder=str(folder), model=None))
     dataset = run.load_data()

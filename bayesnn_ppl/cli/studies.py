@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
-from bayesnn_ppl.cli.protocols import active_learning_rows, bandit_rows, shift_rows
+from bayesnn_ppl.cli.protocols import active_learning_rows, bandit_rows, check_images, shift_rows
 from bayesnn_ppl.cli.recipe_words import arguments_of
 from bayesnn_ppl.cli.recipes import recorded
 from bayesnn_ppl.experiments import (
@@ -95,6 +95,8 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
             case Bandit() as protocol:
                 rows = bandit_rows(protocol, arguments_of(*_command(cell)), folder, cell.seed)
                 return {"rows": rows}
+            case Shift() as protocol:
+                check_images(protocol, arguments_of(*_command(cell)))
     except InterruptedError as error:
         raise KeyboardInterrupt from error
     scores, found = _held_out(cell, folder)

@@ -30,8 +30,8 @@ def acquire(
 ) -> list[Round]:
     """Rounds of training on the labelled rows, and of labelling those that score highest.
 
-    The first rows are drawn at random by the seed alone, so all rules start alike. Every round
-    trains from scratch, as Gal et al. do, with a seed of its own: a warm start would favour what
+    The first rows are drawn at random by the seed alone, so all rules start alike; of labels, as
+    many of each as there can be. Every round trains from scratch, as Gal et al. do, with a seed of its own: a warm start would favour what
     was labelled first. The labels of other rows are never looked at.
 
     Args:
@@ -65,7 +65,7 @@ def acquire(
             f"pool has {len(x)}. Take fewer rounds or smaller batches."
         )
     done = list(before)
-    labelled = np.random.default_rng([seed, 0]).permutation(len(x))[:start]
+    labelled = _first(y, start, np.random.default_rng([seed, 0]))
     for number in range(rounds if len(done) < rounds else 0):
         if number < len(done):
             labelled = np.asarray(done[number]["labelled"], dtype=np.intp)
@@ -84,6 +84,19 @@ def acquire(
         values = acquisition(posterior.predict(x[pool]), rule, seed=seed_of(seed, 1, number))
         labelled = np.concatenate([labelled, pool[highest(values, batch)]])
     return done
+
+
+def _first(y: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Rows at random, balanced over the labels: without one of each nothing can be trained."""
+    order = generator.permutation(len(y))
+    if y.dtype.kind not in "iu" or y.ndim != 1:
+        return order[:count]
+    labels = np.asarray(y)[order]
+    before = np.zeros(len(y), dtype=int)  # rows of the same label that come earlier
+    for label in np.unique(labels):
+        own = np.flatnonzero(labels == label)
+        before[own] = np.arange(len(own))
+    return order[np.argsort(before, kind="stable")[:count]]
 
 
 def seed_of(*numbers: int) -> int:

@@ -41,7 +41,7 @@ class Protocol:
             made[name] = tuple(value) if kind is tuple else value
         try:
             return cls(**made)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"In {where}: {error}") from error
 
 

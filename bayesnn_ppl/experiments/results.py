@@ -79,7 +79,7 @@ class Results:
                 if not values.size:
                     continue
                 error = math.nan
-                if values.size > 1:
+                if values.size > 1 and np.isfinite(values).all():
                     error = float(values.std(ddof=1) / math.sqrt(values.size))
                 found.append(
                     Point(
@@ -103,7 +103,7 @@ class Results:
         paths = [folder / "results.parquet"]
         write_bytes(paths[0], buffer.getvalue())
         for metric in self.study.metrics:
-            if metric in self.table and self.table[metric].notna().any():
+            if metric in self.table and any(math.isfinite(p.mean) for p in self.points(metric)):
                 figure = self.figure(metric)
                 for ending in _FORMATS:
                     paths.append(folder / "figures" / f"{metric}.{ending}")
@@ -114,12 +114,20 @@ class Results:
         return paths
 
     def figure(self, metric: str) -> Any:
-        """The metric of each arm with its standard errors; see `plots.plot_study`."""
+        """The metric of each arm with its standard errors; see `plots.plot_study`.
+
+        Means that are infinite, such as the NLL of a label of probability 0, cannot be drawn; the
+        title says how many were left out.
+        """
         from bayesnn_ppl.plots import plot_study
 
         curves: dict[str, list[Point]] = {}
+        infinite = 0
         for point in self.points(metric):
-            curves.setdefault(point.arm, []).append(point)
+            if math.isfinite(point.mean):
+                curves.setdefault(point.arm, []).append(point)
+            else:
+                infinite += 1
         return plot_study(
             {
                 arm: np.array([(math.nan if p.x is None else p.x, p.mean, p.error) for p in points])
@@ -127,7 +135,7 @@ class Results:
             },
             x_label=self.study.x,
             y_label=metric,
-            title=self.study.title,
+            title=self.study.title + (f" ({infinite} infinite left out)" if infinite else ""),
             logarithmic=self.study.logarithmic,
         )
 

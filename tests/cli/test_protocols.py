@@ -18,6 +18,7 @@ members = 3
 epochs = 20
 batch_size = "none"
 validation_fraction = 0.0
+patience = "none"
 learning_rate = 0.05
 
 [tiny]
@@ -94,7 +95,11 @@ def test_domain_shift(study, capsys):
     # What is not of images cannot be corrupted, and says so.
     study('name = "shift"', 'model = "logistic", data = "wine"', '"nll"', {"wine": ""})
     assert main(["study", "study.toml", "--out", "wine", "--quiet"]) == 1
-    assert "only images" in " ".join(capsys.readouterr().err.split())
+    assert "a shift corrupts images" in " ".join(capsys.readouterr().err.split())
+    study('name = "shift"', 'model = "logistic", data = "digits"', '"nll"', {"digits": ""})
+    assert main(["study", "study.toml", "--out", "digits", "--quiet"]) == 1
+    assert "has no other one for outliers" in " ".join(capsys.readouterr().err.split())
+    assert not list((out.parent / "digits").rglob("run.json")), "It was trained all the same."
 
 
 def test_active_learning_goes_on_round_by_round(study, capsys):

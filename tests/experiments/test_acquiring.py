@@ -68,6 +68,19 @@ def test_rounds_and_rows():
     assert len(set(few[-1]["labelled"])) == 10 and few[-1]["labelled"] != labelled
 
 
+def test_the_first_rows_have_every_label():
+    x, y = np.zeros((100, 1)), np.array([0] * 90 + [1] * 9 + [2])
+
+    def first(targets):
+        train, score = (lambda *_: None), (lambda _: {})
+        settings = {"rule": "random", "start": 7, "batch": 1, "rounds": 1}
+        (one,) = acquire(train, score, x, targets, **settings)
+        return targets[one["labelled"]].tolist()
+
+    assert sorted(first(y)) == [0, 0, 0, 1, 1, 1, 2]
+    assert first(y.astype(float)).count(0) >= 5  # numbers are drawn as they come
+
+
 @pytest.mark.parametrize("rule", ["mutual_information", "random"])
 def test_it_goes_on_where_it_was_ended(rule):
     whole, _ = widths(rule, 5)

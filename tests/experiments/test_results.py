@@ -68,3 +68,14 @@ def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
     (level,) = [p for p in found.points("auroc") if p.arm == "plain"]
     assert level.x is None and level.mean == 0.7
     assert (found.table["verdict"] == "made up").all()
+
+
+def test_infinite_means_are_left_out_of_a_figure_that_says_so(results, tmp_path):
+    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, np.inf))
+    found = type(results)(results.study, "tiny", table, 0)
+    (point,) = [p for p in found.points("nll") if p.x == 20]
+    assert point.mean == np.inf and np.isnan(point.error)
+    axes = found.figure("nll").axes[0]
+    assert axes.get_title() == "A study (1 infinite left out)"
+    nothing = type(results)(results.study, "tiny", table.assign(nll=np.inf), 0)
+    assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]
