@@ -31,8 +31,9 @@ def acquire(
     """Rounds of training on the labelled rows, and of labelling those that score highest.
 
     The first rows are drawn at random by the seed alone, so all rules start alike; of labels, as
-    many of each as there can be. Every round trains from scratch, as Gal et al. do, with a seed of its own: a warm start would favour what
-    was labelled first. The labels of other rows are never looked at.
+    many of each as there can be. Beyond that start the labels of other rows are not looked at.
+    Every round trains from scratch, as Gal et al. do, with a seed of its own: a warm start would
+    favour what was labelled first.
 
     Args:
         train: (x, y, seed) -> a posterior, whose `predict` is asked at rows of the pool.

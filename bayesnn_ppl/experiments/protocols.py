@@ -80,7 +80,7 @@ class ActiveLearning(Protocol):
 
     Attributes:
         acquisition: of `metrics.acquisition`.
-        start: rows that are labelled at random before the first training.
+        start: rows that are labelled at random before the first training, balanced over labels.
         batch: rows labelled after each training but the last.
         rounds: trainings.
         candidates: rows of the pool that are scored, at random, each round; 0 for all.

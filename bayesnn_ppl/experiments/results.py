@@ -133,7 +133,7 @@ class Results:
                 arm: np.array([(math.nan if p.x is None else p.x, p.mean, p.error) for p in points])
                 for arm, points in curves.items()
             },
-            x_label=self.study.x,
+            x_label=self.study.x if any(p.x is not None for c in curves.values() for p in c) else "",
             y_label=metric,
             title=self.study.title + (f" ({infinite} infinite left out)" if infinite else ""),
             logarithmic=self.study.logarithmic,
