@@ -128,12 +128,13 @@ class Results:
                 curves.setdefault(point.arm, []).append(point)
             else:
                 infinite += 1
+        placed = any(point.x is not None for points in curves.values() for point in points)
         return plot_study(
             {
                 arm: np.array([(math.nan if p.x is None else p.x, p.mean, p.error) for p in points])
                 for arm, points in curves.items()
             },
-            x_label=self.study.x if any(p.x is not None for c in curves.values() for p in c) else "",
+            x_label=self.study.x if placed else "",
             y_label=metric,
             title=self.study.title + (f" ({infinite} infinite left out)" if infinite else ""),
             logarithmic=self.study.logarithmic,
