@@ -20,7 +20,7 @@ from bayesnn_ppl.cli.sampling import chosen_model, report, reserved, what_is_kep
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
 
-__all__ = ["made_approximation", "run_fit", "settable"]
+__all__ = ["given_settings", "made_approximation", "run_fit", "settable"]
 
 _SCALARS = (bool, int, float, str, tuple, type(None))
 _OBJECTS = ("model", "optimiser", "schedule", "mode")  # `WORDS` has words for some of them
@@ -29,7 +29,7 @@ _OBJECTS = ("model", "optimiser", "schedule", "mode")  # `WORDS` has words for s
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit, save, judge, score, and say what to type next."""
     options = vars(arguments)
-    settings = _settings(arguments.approximation, arguments.set or [])
+    settings = given_settings(arguments.approximation, arguments.set or [])
     if arguments.out is not None:
         require_new(Path(arguments.out))
     prepare_devices(int(settings.get("members") or 1), None)
@@ -114,7 +114,7 @@ def _kind(name: str) -> Any:
     return getattr(bnn.approximations, APPROXIMATIONS[name])
 
 
-def _settings(name: str, given: list[str]) -> dict[str, Any]:
+def given_settings(name: str, given: list[str]) -> dict[str, Any]:
     """`NAME=VALUE` words as a dictionary; a value is read as JSON, or else as a word."""
     found: dict[str, Any] = {}
     for word in given:

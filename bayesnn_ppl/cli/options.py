@@ -3,6 +3,7 @@
 from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.methods import add_method, shown
 from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole, widths
+from bayesnn_ppl.cli.prior_families import FAMILIES
 
 __all__ = [
     "MODEL_OPTIONS",
@@ -19,6 +20,7 @@ MODEL_OPTIONS = (
     "activation",
     "likelihood",
     "noise_scale",
+    "prior",
     "prior_scale",
     "prior_variance",
     "temperature",
@@ -217,8 +219,19 @@ def add_model(parser: Parser) -> None:
     )
     option(
         group,
+        "--prior",
+        "family of the prior on every weight and bias, of mean 0 and the variance that "
+        "--prior-scale or --prior-variance says, 1 where neither is given; cauchy, which has none, "
+        "has the quartiles of the normal",
+        type=choice(*FAMILIES),
+        metavar="{" + ",".join(FAMILIES) + "}",
+        unit="word",
+        shown="normal where its scale is given, else the model's own prior",
+    )
+    option(
+        group,
         "--prior-scale",
-        "prior N(0, S^2) on every weight and bias",
+        "prior N(0, S^2) on every weight and bias, or another --prior of that size",
         type=number(),
         metavar="S",
         unit="standard deviation",

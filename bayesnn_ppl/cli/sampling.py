@@ -227,12 +227,12 @@ def draw(
     *,
     mesh: Any,
     progress: bool,
-    out: Path,
+    out: Path | None,
     keep: Any = None,
     until: dict[str, Any] | None = None,
     callback: Any,
 ) -> Any:
-    """Run the kernel of the options, and stream the draws to the folder.
+    """Run the kernel of the options, and stream the draws to the folder, if there is one.
 
     Raises:
         InterruptedError: Ctrl-C before the first draw; later it ends the run early.
@@ -257,9 +257,8 @@ def draw(
             callback=callback,
         )
     except KeyboardInterrupt:
-        raise InterruptedError(
-            f"Interrupted before the first draw was kept. `bayesnn resume {out}` goes on from here."
-        ) from None
+        advice = "" if out is None else f" `bayesnn resume {out}` goes on from here."
+        raise InterruptedError(f"Interrupted before the first draw was kept.{advice}") from None
 
 
 @contextmanager

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
+from bayesnn_ppl.cli.protocols import active_learning_rows, bandit_rows, check_images, shift_rows
 from bayesnn_ppl.cli.recipe_words import arguments_of
 from bayesnn_ppl.cli.recipes import recorded
 from bayesnn_ppl.experiments import (
+    ActiveLearning,
+    Bandit,
     Cell,
     Outcome,
     Results,
+    Shift,
     load_recipe,
     load_study,
     read_results,
@@ -74,10 +78,35 @@ def run_study_command(arguments: argparse.Namespace) -> int:
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     """Run a cell, or go on with what an ended process left of it; its scores and verdict.
 
+    Under a protocol its scores are rows, and the folder is a run for a shift alone: the trainings
+    of active learning and of a bandit are many, and are not kept.
+
     Raises:
         KeyboardInterrupt: it was ended from outside before it had all its draws.
         RuntimeError: the run failed.
     """
+    try:
+        match cell.protocol:
+            case ActiveLearning() as protocol:
+                rows = active_learning_rows(
+                    protocol, arguments_of(*_command(cell)), folder, cell.seed
+                )
+                return {"rows": rows}
+            case Bandit() as protocol:
+                rows = bandit_rows(protocol, arguments_of(*_command(cell)), folder, cell.seed)
+                return {"rows": rows}
+            case Shift() as protocol:
+                check_images(protocol, arguments_of(*_command(cell)))
+    except InterruptedError as error:
+        raise KeyboardInterrupt from error
+    scores, found = _held_out(cell, folder)
+    if isinstance(cell.protocol, Shift):
+        return found | {"rows": shift_rows(cell.protocol, folder, cell.seed)}
+    return scores | found
+
+
+def _held_out(cell: Cell, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scores of a run on held-out rows, and what else there is to say of it."""
     command, settings, where = _command(cell)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -98,8 +127,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
         raise KeyboardInterrupt
     recorded(load_recipe(cell.recipe), cell.scale, cell.overrides, folder)
     diagnosis = folder / "diagnosis.json"
-    return {
-        **_read(folder / "metrics.json"),
+    return _read(folder / "metrics.json"), {
         "verdict": _read(diagnosis).get("status") if diagnosis.is_file() else None,
         "chains": config["chains"],
         "draws": config["draws"],

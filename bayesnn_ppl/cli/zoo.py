@@ -8,6 +8,7 @@ from typing import Any
 import bayesnn_ppl as bnn
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
+from bayesnn_ppl.cli.prior_families import prior_of
 
 __all__ = [
     "EXAMPLES",
@@ -195,11 +196,16 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
 
 def _prior(options: dict[str, Any]) -> Any:
     """The prior of the options, which it takes out of them, or None for the model's own."""
+    family = options.pop("prior", None)
     scale, variance = options.pop("prior_scale", None), options.pop("prior_variance", None)
     if scale is not None and variance is not None:
         raise ValueError(
             "Give --prior-scale or --prior-variance, not both: one is the other's root."
         )
+    if family is not None:
+        if variance is None:
+            variance = 1.0 if scale is None else scale**2
+        return prior_of(family, variance)
     if variance is not None:
         return bnn.priors.normal(variance=variance)
     return None if scale is None else bnn.priors.normal(scale)

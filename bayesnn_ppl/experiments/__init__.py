@@ -1,5 +1,8 @@
 """Recipes, runs whose settings were published, and studies, which are tables of recipes."""
 
+from bayesnn_ppl.experiments.acquiring import acquire
+from bayesnn_ppl.experiments.bandits import Problem, labels_problem, play, wheel_problem
+from bayesnn_ppl.experiments.protocols import ActiveLearning, Bandit, Shift
 from bayesnn_ppl.experiments.recipe import (
     SCALES,
     Published,
@@ -14,18 +17,26 @@ from bayesnn_ppl.experiments.study import Arm, Cell, Study, load_study, study_na
 
 __all__ = [
     "SCALES",
+    "ActiveLearning",
     "Arm",
+    "Bandit",
     "Cell",
     "Outcome",
+    "Problem",
     "Published",
     "Recipe",
     "Results",
     "Scale",
+    "Shift",
     "Study",
+    "acquire",
+    "labels_problem",
     "load_recipe",
     "load_study",
+    "play",
     "read_results",
     "recipe_names",
     "run_study",
     "study_names",
+    "wheel_problem",
 ]

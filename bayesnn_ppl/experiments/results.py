@@ -44,8 +44,9 @@ class Results:
     Attributes:
         study: which.
         scale: of its cells.
-        table: a pandas data frame, a row for each cell with a result: `cell`, `arm`, `recipe`,
-            `scale`, `x`, `seed`, `settings` as JSON, a column for each figure, and `seconds`.
+        table: a pandas data frame, a row for each cell with a result, or as many as its protocol
+            makes: `cell`, `arm`, `recipe`, `scale`, `x`, `seed`, `settings` as JSON, a column for
+            each figure, and `seconds`, those of the whole cell.
         missing: cells without a result.
     """
 
@@ -56,6 +57,9 @@ class Results:
 
     def points(self, metric: str) -> list[Point]:
         """Mean and standard error over seeds for each place of each arm.
+
+        Rows of one cell at one place, such as kinds of corruption of one severity, are averaged
+        first: they share a training, and are no repetitions of it.
 
         Raises:
             ValueError: no cell has that metric.
@@ -71,11 +75,11 @@ class Results:
             own = self.table[self.table["arm"] == arm.name]
             for x in own["x"].unique():
                 here = own[own["x"].isna() if np.isnan(x) else own["x"] == x]
-                values = here[metric].dropna().to_numpy(float)
+                values = here.dropna(subset=[metric]).groupby("cell")[metric].mean().to_numpy(float)
                 if not values.size:
                     continue
                 error = math.nan
-                if values.size > 1:
+                if values.size > 1 and np.isfinite(values).all():
                     error = float(values.std(ddof=1) / math.sqrt(values.size))
                 found.append(
                     Point(
@@ -99,7 +103,7 @@ class Results:
         paths = [folder / "results.parquet"]
         write_bytes(paths[0], buffer.getvalue())
         for metric in self.study.metrics:
-            if metric in self.table and self.table[metric].notna().any():
+            if metric in self.table and any(math.isfinite(p.mean) for p in self.points(metric)):
                 figure = self.figure(metric)
                 for ending in _FORMATS:
                     paths.append(folder / "figures" / f"{metric}.{ending}")
@@ -110,20 +114,29 @@ class Results:
         return paths
 
     def figure(self, metric: str) -> Any:
-        """The metric of each arm with its standard errors; see `plots.plot_study`."""
+        """The metric of each arm with its standard errors; see `plots.plot_study`.
+
+        Means that are infinite, such as the NLL of a label of probability 0, cannot be drawn; the
+        title says how many were left out.
+        """
         from bayesnn_ppl.plots import plot_study
 
         curves: dict[str, list[Point]] = {}
+        infinite = 0
         for point in self.points(metric):
-            curves.setdefault(point.arm, []).append(point)
+            if math.isfinite(point.mean):
+                curves.setdefault(point.arm, []).append(point)
+            else:
+                infinite += 1
+        placed = any(point.x is not None for points in curves.values() for point in points)
         return plot_study(
             {
                 arm: np.array([(math.nan if p.x is None else p.x, p.mean, p.error) for p in points])
                 for arm, points in curves.items()
             },
-            x_label=self.study.x,
+            x_label=self.study.x if placed else "",
             y_label=metric,
-            title=self.study.title,
+            title=self.study.title + (f" ({infinite} infinite left out)" if infinite else ""),
             logarithmic=self.study.logarithmic,
         )
 
@@ -138,24 +151,36 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
     """
     import pandas as pd
 
-    rows, cells = [], study.cells(scale)
+    rows: list[dict[str, Any]] = []
+    cells, missing = study.cells(scale), 0
     for cell in cells:
         path = result_file(folder, cell)
         if path.is_file():
-            rows.append(_row(cell.key, json.loads(path.read_text(encoding="utf-8"))))
+            rows += _rows(cell.key, json.loads(path.read_text(encoding="utf-8")))
+        else:
+            missing += 1
     first = ["cell", "arm", "recipe", "scale", "x", "seed", "settings"]
     table = pd.DataFrame(rows, columns=None if rows else first)
     table["x"] = table["x"].astype(float)
     names = [name for name in table if name not in (*first, "seconds")]
     last = ["seconds"] if rows else []
-    return Results(study, scale, table[[*first, *names, *last]], len(cells) - len(rows))
+    return Results(study, scale, table[[*first, *names, *last]], missing)
 
 
-def _row(key: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    figures = {
-        name: float(value) if isinstance(value, int | float) else value
-        for name, value in result["figures"].items()
-    }
-    settings = json.dumps(result["settings"], sort_keys=True)
+def _rows(key: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a cell; figures named `rows` are a row each, with a place of its own."""
+    figures = dict(result["figures"])
+    rows = figures.pop("rows", [{}])
+    settings = dict(result["settings"])
+    if result.get("protocol"):
+        settings["protocol"] = result["protocol"]
     own = {name: result[name] for name in ("arm", "recipe", "scale", "x", "seed", "seconds")}
-    return {"cell": key, **own, "settings": settings, **figures}
+    shared = {"cell": key, **own, "settings": json.dumps(settings, sort_keys=True)}
+    return [
+        shared | {name: _number(value) for name, value in {**figures, **row}.items()}
+        for row in rows
+    ]
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int | float) else value

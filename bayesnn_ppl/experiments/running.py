@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.experiments.protocols import as_table
 from bayesnn_ppl.experiments.study import Cell, Study
 from bayesnn_ppl.storage.files import write_json
 
@@ -62,7 +63,8 @@ def run_study(
         scale: one of `SCALES`.
         folder: of this study at this scale, new or begun before.
         run_cell: runs a cell in a folder, or goes on with what an ended process left there, and
-            returns its figures, JSON-ready. It must be importable, for other processes.
+            returns its figures, JSON-ready; `rows` among them, a list of {"x": ..., figures}, makes
+            a row of each in the table. It must be importable, for other processes.
         jobs: cells at a time. 1 with "processes" runs all in this process.
         engine: "processes", by joblib; "dask", by joblib on a Dask cluster.
         scheduler: address of a Dask scheduler whose workers see the folder; None for a cluster of
@@ -122,6 +124,7 @@ def complete(cell: Cell, folder: Path, run_cell: RunCell) -> Outcome:
             "x": cell.x,
             "seed": cell.seed,
             "settings": dict(cell.overrides),
+            "protocol": as_table(cell.protocol),
             "figures": figures,
             "seconds": round(time.perf_counter() - began, 3),
         },

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayesnn_ppl.experiments.protocols import Protocol, as_table, protocol_of
 from bayesnn_ppl.experiments.recipe import SCALES, check_scale, load_recipe
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names, read
 
 __all__ = ["Arm", "Cell", "Study", "load_study", "study_names"]
 
-_KEYS = ("title", "question", "x", "logarithmic", "metrics", "settings", "arms", *SCALES)
+_KEYS = (
+    "title",
+    "question",
+    "x",
+    "logarithmic",
+    "metrics",
+    "settings",
+    "protocol",
+    "arms",
+    *SCALES,
+)
 _POSITIONS = ("value", "length", "first")
 
 
@@ -26,6 +37,8 @@ class Arm:
         position: where a point stands on the x axis: at the "value" of that setting, at the
             "length" of a list, or at its "first" entry.
         settings: of all its cells.
+        protocol: settings of the study's protocol, for this arm.
+        scales: scale -> settings there, over `settings`.
     """
 
     name: str
@@ -33,6 +46,8 @@ class Arm:
     sweep: str | None
     position: str
     settings: Mapping[str, Any]
+    protocol: Mapping[str, Any]
+    scales: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Cell:
         x: its place on the x axis; None for an arm of a single point.
         overrides: settings over those of the recipe at the scale, the seed among them.
         key: a hash of all settings: a cell that is changed is another cell.
+        protocol: what is done with the method; None to score it on held-out rows.
     """
 
     arm: str
@@ -53,6 +69,7 @@ class Cell:
     x: float | None
     overrides: Mapping[str, Any]
     key: str
+    protocol: Protocol | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +84,10 @@ class Study:
         metrics: those that are drawn, by their names in `metrics.json`; the first matters most.
         arms: its curves.
         scales: name -> "note", "seeds", "values" (setting -> those it moves through), "settings",
-            "arms" (arm -> settings of its own there, over those it has everywhere).
+            "protocol".
         settings: of all cells.
+        protocol: its name and settings, see `protocols`; empty to score on held-out rows. Those of
+            a scale come over these, and those of an arm last.
     """
 
     name: str
@@ -80,6 +99,7 @@ class Study:
     arms: tuple[Arm, ...]
     scales: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Any]
+    protocol: Mapping[str, Any]
 
     def cells(self, scale: str) -> list[Cell]:
         """All cells at a scale, in the order of arms, values and seeds.
@@ -91,6 +111,11 @@ class Study:
         found: list[Cell] = []
         for arm in self.arms:
             recipe = load_recipe(arm.recipe)
+            common = {**self.settings, **at["settings"], **arm.settings, **arm.scales[scale]}
+            protocol = protocol_of(
+                {**self.protocol, **at["protocol"], **arm.protocol},
+                f"the protocol of the arm `{arm.name}` of the study `{self.name}` at {scale}",
+            )
             if arm.sweep is not None and arm.sweep not in at["values"]:
                 raise ValueError(
                     f"The arm `{arm.name}` of the study `{self.name}` moves `{arm.sweep}`, and "
@@ -99,8 +124,7 @@ class Study:
             for value in [None] if arm.sweep is None else at["values"][arm.sweep]:
                 moved = _moved(arm, value)
                 for seed in at["seeds"]:
-                    fixed = {**self.settings, **at["settings"], **arm.settings}
-                    own = fixed | at["arms"].get(arm.name, {}) | moved | {"seed": seed}
+                    own = {**common, **moved, "seed": seed}
                     found.append(
                         Cell(
                             arm=arm.name,
@@ -109,7 +133,8 @@ class Study:
                             seed=seed,
                             x=None if arm.sweep is None else _position(arm, moved[arm.sweep]),
                             overrides=own,
-                            key=_key(recipe.command, arm.name, recipe.at(scale, own)),
+                            key=_key(recipe.command, arm.name, recipe.at(scale, own), protocol),
+                            protocol=protocol,
                         )
                     )
         if len({cell.key for cell in found}) < len(found):
@@ -155,11 +180,12 @@ def load_study(name: str) -> Study:
             for scale in SCALES
         },
         settings=entry.get("settings", dict, {}),
+        protocol=entry.get("protocol", dict, {}),
     )
 
 
 def _arm(entry: Entry) -> Arm:
-    check_keys(entry, ("name", "recipe", "sweep", "position", "settings"))
+    check_keys(entry, ("name", "recipe", "sweep", "position", "settings", "protocol", *SCALES))
     position = entry.get("position", str, "value")
     if position not in _POSITIONS:
         raise ValueError(
@@ -171,13 +197,13 @@ def _arm(entry: Entry) -> Arm:
         sweep=entry.get("sweep", str),
         position=position,
         settings=entry.get("settings", dict, {}),
+        protocol=entry.get("protocol", dict, {}),
+        scales={scale: entry.get(scale, dict, {}) for scale in SCALES},
     )
 
 
 def _scale(entry: Entry, arms: tuple[Arm, ...]) -> dict[str, Any]:
-    check_keys(entry, ("note", "seeds", "values", "settings", "arms"))
-    own = Entry(entry.get("arms", dict, {}), f"the arms of {entry.where}")
-    check_keys(own, [arm.name for arm in arms])
+    check_keys(entry, ("note", "seeds", "values", "settings", "protocol"))
     values = Entry(entry.get("values", dict, {}), f"the values of {entry.where}")
     check_keys(values, [arm.sweep for arm in arms if arm.sweep is not None])
     seeds = [expect(s, int, f"Each seed in {entry.where}") for s in entry.need("seeds", list)]
@@ -188,7 +214,7 @@ def _scale(entry: Entry, arms: tuple[Arm, ...]) -> dict[str, Any]:
         "seeds": seeds,
         "values": {key: values.need(key, list) for key in values.values},
         "settings": entry.get("settings", dict, {}),
-        "arms": {name: own.need(name, dict) for name in own.values},
+        "protocol": entry.get("protocol", dict, {}),
     }
 
 
@@ -217,6 +243,7 @@ def _position(arm: Arm, value: Any) -> float:
     )
 
 
-def _key(command: str, arm: str, settings: Mapping[str, Any]) -> str:
-    text = json.dumps([command, arm, settings], sort_keys=True)
+def _key(command: str, arm: str, settings: Mapping[str, Any], protocol: Protocol | None) -> str:
+    own = [] if protocol is None else [as_table(protocol)]
+    text = json.dumps([command, arm, settings, *own], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,5 +1,6 @@
 """Scores, calibration, information, fidelity, detection and the choice between posteriors."""
 
+from bayesnn_ppl.metrics.active_learning import acquisition, highest
 from bayesnn_ppl.metrics.calibration import (
     Reliability,
     ece_equal_mass,
@@ -40,6 +41,7 @@ __all__ = [
     "Reference",
     "Reliability",
     "accuracy",
+    "acquisition",
     "agreement",
     "aupr",
     "auroc",
@@ -54,6 +56,7 @@ __all__ = [
     "evaluate_ood",
     "expected_calibration_error",
     "fpr_at_95_tpr",
+    "highest",
     "hmc_reference",
     "interval_coverage",
     "interval_width",

@@ -113,7 +113,7 @@ def evaluate_ood(posterior: Any, x_in: Any, x_out: Any, *, score: Score = "entro
             f"`x_in` has shape {shapes[0]} and `x_out` {shapes[1]}, but both need at least one row "
             "and rows of one shape. Bring the other data into the form the model was trained on."
         )
-    inside, outside = (_uncertainty(posterior.predict(x), score) for x in (x_in, x_out))
+    inside, outside = (uncertainty(posterior.predict(x), score) for x in (x_in, x_out))
     return Evaluation(
         f"out-of-distribution by {score}",
         len(inside) + len(outside),
@@ -127,7 +127,8 @@ def evaluate_ood(posterior: Any, x_in: Any, x_out: Any, *, score: Score = "entro
     )
 
 
-def _uncertainty(prediction: Any, score: Score) -> NDArray[np.float64]:
+def uncertainty(prediction: Any, score: str) -> NDArray[np.float64]:
+    """The score of each row, as `evaluate_ood` has it, shape (N,)."""
     if score != "epistemic" and prediction.task != "classification":
         raise ValueError(
             f"`score` is {score!r}, but this posterior predicts numbers, which have no class "

@@ -150,12 +150,17 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
     if in_store > first:
         import zarr
 
-        # Values are read when they are used, and a file that is gone by then must not be NaN.
+        # Values are read when they are used; by then a file may be gone, and must not read as NaN.
+        # The chains' numbers are left out: those of a single chain, [0], never had a file.
         with zarr.config.set({"array.read_missing_chunks": False}):
-            tree = xr.open_datatree(path / STORE, engine="zarr", consolidated=False)
+            tree = xr.open_datatree(
+                path / STORE, engine="zarr", consolidated=False, drop_variables=["chain"]
+            )
+        chains = np.arange(max(tree[group].sizes.get("chain", 0) for group in groups))
         for group, every in groups.items():
             kept = slice(kept_before(first, every), kept_before(in_store, every))
-            parts[group].append(tree[group].to_dataset().isel(draw=kept))
+            found = tree[group].to_dataset().isel(draw=kept)
+            parts[group].append(found.assign_coords(chain=chains))
     begin = in_store
     for name, end, checksum in record["journal"]:
         arrays = read_arrays(path / name, checksum)

@@ -45,3 +45,37 @@ def test_before_the_first_cell_there_is_an_empty_table(results, tmp_path):
     nothing = read_results(results.study, "tiny", tmp_path / "nowhere")
     assert nothing.missing == 8 and nothing.table.empty
     assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]
+
+
+def with_rows(cell, folder):
+    """Two places; at the second, two rows, which are no repetitions of the training."""
+    values = {0: 0.0, 1: 1.0 + cell.seed, 2: 3.0 + cell.seed}
+    places = ((0, 0), (1, 1), (1, 2), (None, None))
+    rows = [
+        {"x": x, "nll": values[i]} if i is not None else {"x": x, "auroc": 0.7} for x, i in places
+    ]
+    return {"verdict": "made up", "rows": rows}
+
+
+def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
+    run_study(results.study, "tiny", tmp_path / "rows", with_rows)
+    found = read_results(results.study, "tiny", tmp_path / "rows")
+    assert found.missing == 0 and len(found.table) == 4 * 8
+    plain = [p for p in found.points("nll") if p.arm == "plain"]
+    # Rows 1 and 3 have mean 2, so seeds 0 and 1 give 2 and 3: not four values, but two.
+    assert [(p.x, p.mean, p.seeds) for p in plain] == [(0.0, 0.0, 2), (1.0, 2.5, 2)]
+    assert plain[1].error == pytest.approx(0.5)
+    (level,) = [p for p in found.points("auroc") if p.arm == "plain"]
+    assert level.x is None and level.mean == 0.7
+    assert (found.table["verdict"] == "made up").all()
+
+
+def test_infinite_means_are_left_out_of_a_figure_that_says_so(results, tmp_path):
+    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, np.inf))
+    found = type(results)(results.study, "tiny", table, 0)
+    (point,) = [p for p in found.points("nll") if p.x == 20]
+    assert point.mean == np.inf and np.isnan(point.error)
+    axes = found.figure("nll").axes[0]
+    assert axes.get_title() == "A study (1 infinite left out)"
+    nothing = type(results)(results.study, "tiny", table.assign(nll=np.inf), 0)
+    assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]

@@ -16,7 +16,7 @@ def test_every_cell_becomes_a_command(name, scale):
         arguments = arguments_of(recipe.command, recipe.at(scale, cell.overrides), cell.arm)
         assert arguments.seed == cell.seed
         if scale == "tiny":
-            assert arguments.data in ("digits", "diabetes")
+            assert arguments.data in ("digits", "diabetes", "wine")
     assert len(cells) <= 16 or scale != "tiny" or name == "every-recipe"
 
 
@@ -60,6 +60,58 @@ def test_a_cell_is_its_settings(tmp_path):
     assert len(set(before) & set(after)) == 6
 
 
+PROTOCOL = """
+protocol = { name = "active-learning", start = 5 }
+"""
+
+
+def test_settings_of_a_protocol_come_last_from_the_arm_and_make_another_cell(tmp_path):
+    path = tmp_path / "mine.toml"
+    text = STUDY.replace('question = "', f'{PROTOCOL}question = "')
+    text = text.replace('name = "plain"', 'name = "plain"\nprotocol = { batch = 2, rounds = 3 }')
+    path.write_text(text.replace('note = "made up"', 'note = "n"\nprotocol = { batch = 7 }'))
+    cells = load_study(str(path)).cells("tiny")
+    found = {(cell.arm, cell.protocol.start, cell.protocol.batch) for cell in cells}
+    assert found == {("cold", 5, 7), ("plain", 5, 2)}
+    path.write_text(STUDY)
+    assert {c.key for c in cells}.isdisjoint(c.key for c in load_study(str(path)).cells("tiny"))
+
+
+def test_settings_of_an_arm_at_a_scale_come_over_those_of_the_arm(tmp_path):
+    path = tmp_path / "mine.toml"
+    settings = "settings = { warmup = 3, chains = 2 }\ncpu = { warmup = 4 }"
+    path.write_text(STUDY.replace('name = "plain"', f'name = "plain"\n{settings}'))
+    for scale, warmup in (("tiny", 3), ("cpu", 4), ("full", 3)):
+        *_, cell = load_study(str(path)).cells(scale)
+        assert cell.overrides["warmup"] == warmup and cell.overrides["chains"] == 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sentence"),
+    [
+        ("{ start = 3 }", "lacks `name`"),
+        ('{ name = "shifft" }', "no protocol `shifft` .* Did you mean `shift`"),
+        ('{ name = "shift", kind = ["contrast"] }', "Did you mean `kinds`"),
+        ('{ name = "shift", kinds = "contrast" }', "`kinds` in .* must be a list"),
+        ('{ name = "shift", kinds = ["fog"] }', "`kinds` must hold one or more of gaussian_noise"),
+        ('{ name = "shift", severities = [0] }', "`severities` must hold one or more of 1, 2"),
+        ('{ name = "shift", outliers = "pairs" }', "Did you mean `pair`"),
+        ('{ name = "active-learning", acquisition = "bald" }', "`acquisition` is `bald`"),
+        ('{ name = "active-learning", rounds = 0 }', "`rounds` must be at least 1"),
+        ('{ name = "active-learning", candidates = 3 }', "10 of them are to be labelled"),
+        ('{ name = "bandit", policy = "gredy" }', "Did you mean `greedy`"),
+        ('{ name = "bandit", refits = [20, 10] }', "must be rising"),
+        ('{ name = "bandit", refits = [300] }', "Each of `refits` must be"),
+        ('{ name = "bandit", delta = 1 }', "a radius inside"),
+    ],
+)
+def test_bad_protocols_are_refused_in_a_sentence(protocol, sentence, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"protocol = {protocol}\n{STUDY}")
+    with pytest.raises(ValueError, match=sentence):
+        load_study(str(path)).cells("tiny")
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -76,7 +128,6 @@ def test_a_cell_is_its_settings(tmp_path):
         (("draws = [5, 10, 20]", "draws = [[5]]"), "must be a number, not"),
         (("draws = [5, 10, 20]", "draws = [{ warmup = 3 }]"), "does not have it"),
         (("[tiny]", "[tiny]\nseed = 3"), "Did you mean `seeds`"),
-        (("[tiny.values]", "[tiny.arms]\nplane = {}\n[tiny.values]"), "Did you mean `plain`"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(change, sentence, tmp_path):
