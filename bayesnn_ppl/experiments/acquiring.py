@@ -15,7 +15,7 @@ type Round = dict[str, Any]
 
 def acquire(
     train: Train,
-    score: Callable[[Any], Mapping[str, float]],
+    score: Callable[[Any], Mapping[str, float | None]],
     x: np.ndarray,
     y: np.ndarray,
     *,

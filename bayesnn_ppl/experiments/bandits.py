@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.experiments.acquiring import seed_of
 
@@ -37,10 +37,10 @@ class Problem:
     means: Floats
     rewards: Floats
 
-    def regret(self, actions: Sequence[int]) -> Floats:
+    def regret(self, actions: ArrayLike) -> Floats:
         """Expected reward of the best action less that of the one taken, shape (len(actions),)."""
-        taken = self.means[np.arange(len(actions)), np.asarray(actions, dtype=np.intp)]
-        return self.means[: len(actions)].max(axis=1) - taken
+        own = np.asarray(actions, dtype=np.intp)
+        return self.means[: len(own)].max(axis=1) - self.means[np.arange(len(own)), own]
 
 
 def labels_problem(x: np.ndarray, y: np.ndarray, classes: int, length: int, seed: int) -> Problem:

@@ -89,7 +89,7 @@ def test_domain_shift(study, capsys):
     assert one["accuracy"].iloc[0] == pytest.approx(clean["accuracy"])
     assert one["nll"].iloc[0] == pytest.approx(clean["nll"], rel=1e-5)
     outliers = table[table["kind"] == "outliers"]
-    assert outliers["x"].isna().all() and (outliers["auroc"] > 0.6).all()
+    assert outliers["x"].isna().all() and (outliers["auroc"] > 0.5).all()
     assert outliers["accuracy"].isna().all() and table["auroc"].notna().sum() == 2
     assert (out / "figures" / "auroc.png").exists() and (out / "figures" / "nll.png").exists()
     # What is not of images cannot be corrupted, and says so.
