@@ -91,17 +91,17 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
                 rows = active_learning_rows(
                     protocol, arguments_of(*_command(cell)), folder, cell.seed
                 )
-                return {"rows": rows}
+                return {"places": rows}
             case Bandit() as protocol:
                 rows = bandit_rows(protocol, arguments_of(*_command(cell)), folder, cell.seed)
-                return {"rows": rows}
+                return {"places": rows}
             case Shift() as protocol:
                 check_images(protocol, arguments_of(*_command(cell)))
     except InterruptedError as error:
         raise KeyboardInterrupt from error
     scores, found = _held_out(cell, folder)
     if isinstance(cell.protocol, Shift):
-        return found | {"rows": shift_rows(cell.protocol, folder, cell.seed)}
+        return found | {"places": shift_rows(cell.protocol, folder, cell.seed)}
     return scores | found
 
 

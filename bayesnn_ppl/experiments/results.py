@@ -168,9 +168,9 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
 
 
 def _rows(key: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a cell; figures named `rows` are a row each, with a place of its own."""
+    """The rows of a cell; figures named `places` are a row each, at an x of its own."""
     figures = dict(result["figures"])
-    rows = figures.pop("rows", [{}])
+    rows = figures.pop("places", [{}])
     settings = dict(result["settings"])
     if result.get("protocol"):
         settings["protocol"] = result["protocol"]

@@ -63,7 +63,7 @@ def run_study(
         scale: one of `SCALES`.
         folder: of this study at this scale, new or begun before.
         run_cell: runs a cell in a folder, or goes on with what an ended process left there, and
-            returns its figures, JSON-ready; `rows` among them, a list of {"x": ..., figures}, makes
+            returns its figures, JSON-ready; `places` in them, a list of {"x": ..., figures}, makes
             a row of each in the table. It must be importable, for other processes.
         jobs: cells at a time. 1 with "processes" runs all in this process.
         engine: "processes", by joblib; "dask", by joblib on a Dask cluster.

@@ -54,7 +54,7 @@ def with_rows(cell, folder):
     rows = [
         {"x": x, "nll": values[i]} if i is not None else {"x": x, "auroc": 0.7} for x, i in places
     ]
-    return {"verdict": "made up", "rows": rows}
+    return {"rows": 7, "verdict": "made up", "places": rows}
 
 
 def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
@@ -67,7 +67,7 @@ def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
     assert plain[1].error == pytest.approx(0.5)
     (level,) = [p for p in found.points("auroc") if p.arm == "plain"]
     assert level.x is None and level.mean == 0.7
-    assert (found.table["verdict"] == "made up").all()
+    assert (found.table["verdict"] == "made up").all() and (found.table["rows"] == 7).all()
 
 
 def test_infinite_means_are_left_out_of_a_figure_that_says_so(results, tmp_path):
