@@ -72,7 +72,7 @@ test: lint  ## lint, types, import contracts, tests and doctests
 	else \
 	  echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
 	fi; \
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=60 --durations-min=4
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(STAMP)  ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check .
