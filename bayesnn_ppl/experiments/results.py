@@ -116,18 +116,18 @@ class Results:
     def figure(self, metric: str) -> Any:
         """The metric of each arm with its standard errors; see `plots.plot_study`.
 
-        Means that are infinite, such as the NLL of a label of probability 0, cannot be drawn; the
+        Means that are not finite, such as the NLL of a label of probability 0, cannot be drawn; the
         title says how many were left out.
         """
         from bayesnn_ppl.plots import plot_study
 
         curves: dict[str, list[Point]] = {}
-        infinite = 0
         for point in self.points(metric):
             if math.isfinite(point.mean):
                 curves.setdefault(point.arm, []).append(point)
-            else:
-                infinite += 1
+        # JSON has no infinity: one that a run stored comes back as a missing number.
+        places = len(self.table[["arm", "x"]].drop_duplicates())
+        left_out = places - sum(map(len, curves.values()))
         placed = any(point.x is not None for points in curves.values() for point in points)
         return plot_study(
             {
@@ -136,7 +136,7 @@ class Results:
             },
             x_label=self.study.x if placed else "",
             y_label=metric,
-            title=self.study.title + (f" ({infinite} infinite left out)" if infinite else ""),
+            title=self.study.title + (f" ({left_out} not finite, left out)" if left_out else ""),
             logarithmic=self.study.logarithmic,
         )
 

@@ -70,12 +70,13 @@ def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
     assert (found.table["verdict"] == "made up").all() and (found.table["rows"] == 7).all()
 
 
-def test_infinite_means_are_left_out_of_a_figure_that_says_so(results, tmp_path):
-    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, np.inf))
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_means_that_are_not_finite_are_left_out_of_a_figure_that_says_so(value, results, tmp_path):
+    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, value))
     found = type(results)(results.study, "tiny", table, 0)
-    (point,) = [p for p in found.points("nll") if p.x == 20]
-    assert point.mean == np.inf and np.isnan(point.error)
+    means = [(p.mean, p.error) for p in found.points("nll") if p.x == 20]
+    assert np.isnan(value) if not means else np.isnan(means[0][1]) and means[0][0] == np.inf
     axes = found.figure("nll").axes[0]
-    assert axes.get_title() == "A study (1 infinite left out)"
+    assert axes.get_title() == "A study (1 not finite, left out)"
     nothing = type(results)(results.study, "tiny", table.assign(nll=np.inf), 0)
     assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]
