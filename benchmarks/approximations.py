@@ -43,6 +43,8 @@ NAMED = (
 )
 SPLITS = {"HMC": 3}
 MODEL = bnn.models.mlp(hidden=(50,), activation="relu", prior=dist.Normal(0.0, 1.0))
+LEARNED_SCALES = bnn.models.mlp(hidden=(50,), activation="relu", prior=bnn.priors.learned_normal())
+WHOLE: dict[str, Any] = {"validation_fraction": 0.0, "patience": None}
 
 
 def methods() -> dict[str, Callable[[], Any]]:
@@ -57,12 +59,24 @@ def methods() -> dict[str, Callable[[], Any]]:
         "Laplace, full": lambda: a.Laplace(MODEL, structure="full"),
         "last layer": lambda: a.LastLayer(MODEL),
         "MC dropout": lambda: a.Dropout(MODEL),
-        "ensemble of modes": lambda: a.Ensemble(
-            MODEL, members=10, objective="posterior", validation_fraction=0.0, patience=None
-        ),
+        "ensemble of modes": lambda: a.Ensemble(MODEL, members=10, objective="posterior", **WHOLE),
         "MultiSWAG": lambda: a.SWAG(MODEL, members=5),
         "Laplace, kfac": lambda: a.Laplace(MODEL, structure="kfac"),
         "Laplace, diagonal": lambda: a.Laplace(MODEL, structure="diagonal"),
+        "Laplace, low rank": lambda: a.Laplace(MODEL, structure="low_rank"),
+        "anchored ensemble": lambda: a.Ensemble(
+            MODEL, members=10, objective="posterior", anchored=True, **WHOLE
+        ),
+        "SVGD": lambda: a.Repulsive(MODEL, members=20),
+        "constant SGD": lambda: a.ConstantSGD(MODEL),
+        "SNGP": lambda: a.SNGP(MODEL),
+        "concrete dropout": lambda: a.Dropout(MODEL, rate="concrete"),
+        "low-rank VI": lambda: a.Variational(MODEL, guide="low_rank"),
+        "IAF": lambda: a.Variational(MODEL, guide="iaf"),
+        "VOGN": lambda: a.NaturalGradient(MODEL, method="vogn"),
+        "noisy Adam": lambda: a.NaturalGradient(MODEL, method="noisy_adam"),
+        "noisy K-FAC": lambda: a.NaturalGradient(MODEL, method="noisy_kfac"),
+        "empirical Bayes": lambda: a.EmpiricalBayes(LEARNED_SCALES),
     }
 
 
