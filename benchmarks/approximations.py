@@ -143,6 +143,11 @@ def table(rows: list[dict[str, Any]], data_name: str) -> dict[str, dict[str, Any
     return found
 
 
+def _ranked(nll: float) -> float:
+    """A method that came to NaN on a split is worse than any other."""
+    return nll if np.isfinite(nll) else float("inf")
+
+
 def _mean_and_error(values: Any) -> tuple[float, float | None]:
     """The mean, and its standard error where there are two or more."""
     array = np.asarray(values, dtype=float)
@@ -161,7 +166,7 @@ def print_table(rows: list[dict[str, Any]], data_name: str) -> None:
     head = f"{'':20}{'splits':>6}{'RMSE':>16}{'NLL':>17}{'NLL - HMC':>17}{'core s':>8}"
     print(f"\n{data_name}\n{head}")
     found = table(rows, data_name)
-    for method, row in sorted(found.items(), key=lambda item: item[1]["nll"]):
+    for method, row in sorted(found.items(), key=lambda item: _ranked(item[1]["nll"])):
         print(
             f"{method:20}{row['splits']:>6}{pair(row['rmse'], row['rmse_error']):>16}"
             f"{pair(row['nll'], row['nll_error']):>17}"
@@ -179,9 +184,9 @@ def picture(rows: list[dict[str, Any]]) -> Any:
     @styled
     def plot() -> Any:
         names = list(dict.fromkeys(r["data"] for r in rows))
-        figure = new_figure(width=5 * len(names), height=4.5)
+        figure = new_figure(width=5 * len(names), height=6)
         for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            found = sorted(table(rows, name).items(), key=lambda item: -item[1]["nll"])
+            found = sorted(table(rows, name).items(), key=lambda item: -_ranked(item[1]["nll"]))
             for place, (method, row) in enumerate(found):
                 axis.errorbar(
                     row["nll"],
@@ -191,6 +196,7 @@ def picture(rows: list[dict[str, Any]]) -> Any:
                     capsize=3,
                     color=palette(1 if method == "HMC" else 0),
                 )
+            axis.set_xscale("symlog", linthresh=2)
             axis.set_yticks(range(len(found)), [f"{m} ({r['splits']})" for m, r in found])
             axis.set(
                 xlabel="test NLL, ± 2 standard errors over splits [nats]",
