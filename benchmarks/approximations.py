@@ -105,8 +105,8 @@ def run(data_name: str, split: int, method: str) -> dict[str, Any]:
         "data": data_name,
         "split": split,
         "method": method,
-        "rmse": float(scores["rmse"]),
-        "nll": float(scores["nll_mixture"]),
+        "rmse": _number(scores["rmse"]),
+        "nll": _number(scores["nll_mixture"]),
         "core_seconds": round(seconds, 1),
         "status": diagnosis.status,
     }
@@ -122,7 +122,11 @@ def table(rows: list[dict[str, Any]], data_name: str) -> dict[str, dict[str, Any
     for method in dict.fromkeys(method for method, _ in known):
         own = {s: r for (m, s), r in known.items() if m == method}
         paired = np.array(
-            [r["nll"] - known["HMC", s]["nll"] for s, r in own.items() if ("HMC", s) in known]
+            [
+                np.subtract(*np.array([r["nll"], known["HMC", s]["nll"]], dtype=float))
+                for s, r in own.items()
+                if ("HMC", s) in known
+            ]
         )
         found[method] = {
             "splits": len(own),
@@ -141,6 +145,11 @@ def table(rows: list[dict[str, Any]], data_name: str) -> dict[str, dict[str, Any
         if method == "HMC":
             found[method]["rhat"] = max(r["rhat"] for r in own.values())
     return found
+
+
+def _number(value: Any) -> float | None:
+    """None for what is not finite, since JSON has no such numbers; NumPy reads it as NaN."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _ranked(nll: float) -> float:
