@@ -62,7 +62,8 @@ def load_imdb(
             reviews first, which is the order of the published HMC predictions; or "tfds": each part
             in the order of `imdb_reviews` of TensorFlow Datasets. It does not change which part a
             review is in.
-        subset: the first so many training rows in that order; None takes all 20000.
+        subset: the first so many training rows in that order; None takes all 20000. With "original"
+            those of Keras's order, put in order, since the first 10000 are all positive.
         num_words: one more than the largest id, at least 4; None is 20000.
         length: how many ids a review has; None is 100.
 
@@ -78,6 +79,7 @@ def load_imdb(
     train, test = arrays["keras_perm_train"], arrays["keras_perm_test"]
     parts = [("train", train[:training_rows]), ("train", train[training_rows:]), ("test", test)]
     if chosen == "original":
+        parts[0] = ("train", parts[0][1][:subset])
         parts = [(which, np.sort(rows)) for which, rows in parts]
     elif chosen == "tfds":
         place = {which: np.argsort(_tfds_order(arrays, which)) for which in ("train", "test")}
