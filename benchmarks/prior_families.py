@@ -11,7 +11,7 @@ alike. Here on every parameter, each of mean 0 and variance v, so that only the 
 * logistic: scale √(3v)/π; kurtosis 4.2.
 
 UCI regression: `mlp_regression_small` (one relu layer of 50 to mean and scale), v = 1/30, five
-standard splits (concrete, which is not in the record: three). `mnist-160`: the first 160 images of
+standard splits (concrete: three). `mnist-160`: the first 160 images of
 MNIST and v = 1, as in bnn_hmc's example, with one relu layer of 50 in place of two of 256 (those
 take 50 000 leapfrogs of 3 ms a draw); scored on the first 2 000 test images. Our `kernels.HMC`,
 four chains from draws of the prior; a run ends when R-hat and effective sample size of all function
@@ -33,9 +33,8 @@ the figure, `prior_families.png`.
 
 import argparse
 import json
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +42,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.prior_families import prior_of
 
 MNIST = "mnist-160"
 BASE = "normal"
-FAMILIES: Mapping[str, Callable[[float], Any]] = {
-    BASE: lambda v: bnn.priors.normal(variance=v),
-    "mixture": lambda v: bnn.priors.normal_mixture(
-        (0.75, 0.25), (math.sqrt(v / 7), 5 * math.sqrt(v / 7))
-    ),
-    "logistic": lambda v: bnn.priors.logistic(math.sqrt(3 * v) / math.pi),
-}
+FAMILIES = (BASE, "mixture", "logistic")
 _UCI = {
     "splits": 5,
     "variance": 1 / 30,
@@ -99,7 +93,7 @@ def model_of(name: str, family: str, settings: Mapping[str, Any]) -> Any:
     return bnn.models.mlp(
         hidden=tuple(settings["hidden"]),
         likelihood=bnn.likelihoods.categorical(10) if mnist else bnn.likelihoods.heteroscedastic(),
-        prior=FAMILIES[family](settings["variance"]),
+        prior=prior_of(family, settings["variance"]),
         activation="relu",
     )
 

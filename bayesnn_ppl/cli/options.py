@@ -6,6 +6,7 @@ from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole
 from bayesnn_ppl.cli.prior_families import FAMILIES
 
 __all__ = [
+    "AUGMENTATIONS",
     "MODEL_OPTIONS",
     "add_folder",
     "add_keep",
@@ -15,6 +16,9 @@ __all__ = [
 
 # Attributes of the parsed arguments that belong to some models. They are None where they were not
 # given, so that a command can refuse what does not apply.
+# Words of `bayesnn_ppl.augmentations`, which is not imported to read a command line.
+AUGMENTATIONS = ("noise", "flip", "crop", "crop-reflect", "flip-crop")
+
 MODEL_OPTIONS = (
     "hidden",
     "activation",
@@ -260,8 +264,8 @@ def add_model(parser: Parser) -> None:
         "--augmentation",
         "dirty likelihood: inputs transformed at random in training, by minibatch kernels, `map` "
         "and `ensemble`; noise has a standard deviation of 0.1",
-        type=choice("noise", "flip", "crop", "crop-reflect", "flip-crop"),
-        metavar="{noise,flip,crop,crop-reflect,flip-crop}",
+        type=choice(*AUGMENTATIONS),
+        metavar="{" + ",".join(AUGMENTATIONS) + "}",
         unit="word",
         shown="none",
     )

@@ -187,8 +187,7 @@ def _corrupted(dataset: Any, kind: str, severity: int, seed: int) -> np.ndarray:
         return np.asarray(bnn.data.corrupt_dataset(dataset, kind, severity, seed=seed).test.x)
     # The bundled digits are a table of 64 pixels.
     units, x = dataset.standardisation, np.asarray(dataset.test.x)
-    raw = (x * units.x_scale + units.x_mean) / _LEVELS
-    images = np.clip(raw, 0.0, 1.0).reshape(-1, _SIDE, _SIDE, 1)
+    images = np.clip(units.undo_x(x) / _LEVELS, 0.0, 1.0).reshape(-1, _SIDE, _SIDE, 1)
     changed = bnn.data.corrupt(images, kind, severity, seed=seed) * _LEVELS
     return units.apply_x(changed.reshape(x.shape)).astype(np.float32)
 
@@ -198,7 +197,7 @@ def _outliers(which: str, dataset: Any, run: Any) -> np.ndarray:
         given = {name: run.data[name] for name in ("order", "subset") if name in run.data}
         return bnn.data.ood_pair(run.data["name"], **given)[1]
     units, x = dataset.standardisation, np.asarray(dataset.test.x)
-    raw = (x * units.x_scale + units.x_mean).reshape(len(x), -1, x.shape[-1] if x.ndim > 2 else 1)
+    raw = units.undo_x(x).reshape(len(x), -1, x.shape[-1] if x.ndim > 2 else 1)
     order = np.random.default_rng(0).permutation(raw.shape[1])
     return units.apply_x(raw[:, order].reshape(x.shape)).astype(np.float32)
 

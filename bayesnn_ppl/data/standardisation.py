@@ -106,6 +106,17 @@ class Standardisation:
         Raises:
             ValueError: if the last axis of `x` does not have length d.
         """
+        return (self._inputs(x) - self.x_mean) / self.x_scale
+
+    def undo_x(self, x: Any) -> Any:
+        """Standardised inputs back to the data's units, the shape of `x`; see `apply_x`.
+
+        Raises:
+            ValueError: if the last axis of `x` does not have length d.
+        """
+        return self._inputs(x) * self.x_scale + self.x_mean
+
+    def _inputs(self, x: Any) -> Any:
         x = _numbers(x)
         features = self.x_mean.shape[0]
         if x.ndim == 0 or x.shape[-1] != features:
@@ -114,7 +125,7 @@ class Standardisation:
                 "features, which must be the last axis. "
                 "Pass the same columns in the same order as in training."
             )
-        return (x - self.x_mean) / self.x_scale
+        return x
 
     def apply_y(self, y: Any) -> Any:
         """Targets in the data's units to standardised ones, the shape of `y`.

@@ -3,7 +3,7 @@
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,12 +122,12 @@ class Results:
         from bayesnn_ppl.plots import plot_study
 
         curves: dict[str, list[Point]] = {}
+        left_out = 0
         for point in self.points(metric):
             if math.isfinite(point.mean):
                 curves.setdefault(point.arm, []).append(point)
-        # JSON has no infinity: one that a run stored comes back as a missing number.
-        places = len(self.table[["arm", "x"]].drop_duplicates())
-        left_out = places - sum(map(len, curves.values()))
+            else:
+                left_out += 1
         placed = any(point.x is not None for points in curves.values() for point in points)
         return plot_study(
             {
@@ -156,7 +156,8 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
     for cell in cells:
         path = result_file(folder, cell)
         if path.is_file():
-            rows += _rows(cell.key, json.loads(path.read_text(encoding="utf-8")))
+            result = json.loads(path.read_text(encoding="utf-8"))
+            rows += _rows(cell.key, result, study.metrics)
         else:
             missing += 1
     first = ["cell", "arm", "recipe", "scale", "x", "seed", "settings"]
@@ -167,8 +168,12 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
     return Results(study, scale, table[[*first, *names, *last]], missing)
 
 
-def _rows(key: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a cell; figures named `places` are a row each, at an x of its own."""
+def _rows(key: str, result: Mapping[str, Any], metrics: Collection[str]) -> list[dict[str, Any]]:
+    """The rows of a cell; figures named `places` are a row each, at an x of its own.
+
+    JSON has no infinity, so that a metric which is not finite was stored as null; one that a row
+    does not have at all is missing.
+    """
     figures = dict(result["figures"])
     rows = figures.pop("places", [{}])
     settings = dict(result["settings"])
@@ -177,7 +182,11 @@ def _rows(key: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     own = {name: result[name] for name in ("arm", "recipe", "scale", "x", "seed", "seconds")}
     shared = {"cell": key, **own, "settings": json.dumps(settings, sort_keys=True)}
     return [
-        shared | {name: _number(value) for name, value in {**figures, **row}.items()}
+        shared
+        | {
+            name: math.inf if value is None and name in metrics else _number(value)
+            for name, value in {**figures, **row}.items()
+        }
         for row in rows
     ]
 

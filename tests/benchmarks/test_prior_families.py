@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesnn_ppl.cli.prior_families import prior_of
 from benchmarks import prior_families
-from benchmarks.prior_families import BASE, FAMILIES, paired, row_scores, sampling_error
+from benchmarks.prior_families import BASE, paired, row_scores, sampling_error
 
 
 @pytest.mark.parametrize(
     ("family", "kurtosis"), [(BASE, 3.0), ("mixture", 9.61), ("logistic", 4.2)]
 )
 def test_families_have_one_variance_and_differ_in_shape(family, kurtosis):
-    law = FAMILIES[family](1 / 30)("Dense_0.kernel", (8, 50))
+    law = prior_of(family, 1 / 30)("Dense_0.kernel", (8, 50))
     assert float(law.mean) == 0 and float(law.variance) == pytest.approx(1 / 30)
     grid = np.linspace(-15, 15, 600_001) * 30**-0.5
     density = np.exp(np.asarray(law.log_prob(grid), float)) * (grid[1] - grid[0])

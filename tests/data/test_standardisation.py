@@ -34,6 +34,14 @@ def test_round_trip_restores_the_units(table):
     assert fine.undo_y(np.float32([1.0]))[0] == pytest.approx(2000.0001, abs=1e-9)
 
 
+def test_inputs_come_back_too(table):
+    x, y = table
+    units = Standardisation.fit(x, y, "regression")
+    np.testing.assert_allclose(units.undo_x(units.apply_x(x)), x, rtol=1e-12)
+    with pytest.raises(ValueError, match="fitted on"):
+        units.undo_x(x[:, :1])
+
+
 def test_several_outputs_have_a_scale_each(table):
     x, y = table
     y = np.stack([y, 100 * y], axis=1)

@@ -70,13 +70,27 @@ def test_a_cell_with_rows_counts_once_at_each_place(results, tmp_path):
     assert (found.table["verdict"] == "made up").all() and (found.table["rows"] == 7).all()
 
 
-@pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_means_that_are_not_finite_are_left_out_of_a_figure_that_says_so(value, results, tmp_path):
-    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, value))
+def test_infinite_means_are_left_out_of_a_figure_that_says_so(results, tmp_path):
+    table = results.table.assign(nll=results.table["nll"].where(results.table["x"] != 20, np.inf))
     found = type(results)(results.study, "tiny", table, 0)
-    means = [(p.mean, p.error) for p in found.points("nll") if p.x == 20]
-    assert np.isnan(value) if not means else np.isnan(means[0][1]) and means[0][0] == np.inf
+    (point,) = [p for p in found.points("nll") if p.x == 20]
+    assert point.mean == np.inf and np.isnan(point.error)
     axes = found.figure("nll").axes[0]
     assert axes.get_title() == "A study (1 not finite, left out)"
     nothing = type(results)(results.study, "tiny", table.assign(nll=np.inf), 0)
     assert [p.name for p in nothing.write(tmp_path)] == ["results.parquet"]
+
+
+def with_infinity(cell, folder):
+    """As JSON has it, where `draws` is 10; the second row of a cell has no such metric at all."""
+    nll = None if cell.x == 10 else 1.0
+    return {"verdict": None, "places": [{"x": cell.x or 0, "nll": nll}, {"x": None, "auroc": 0.7}]}
+
+
+def test_a_stored_infinity_is_one_and_a_metric_that_a_row_has_not_is_none(results, tmp_path):
+    run_study(results.study, "tiny", tmp_path / "infinite", with_infinity)
+    found = read_results(results.study, "tiny", tmp_path / "infinite")
+    assert [p.x for p in found.points("nll") if p.mean == np.inf] == [10.0]
+    # Not the rows without it, at which nothing was left out.
+    title = found.figure("nll").axes[0].get_title()
+    assert title == "A study (1 not finite, left out)"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.options import AUGMENTATIONS
 from bayesnn_ppl.likelihoods.augmentations import NAMED
 
 A = bnn.augmentations
@@ -49,6 +50,10 @@ def test_noise_has_its_scale_and_order_counts():
     twice = A.in_turn(A.additive_noise(1.0), A.additive_noise(1.0))(KEY, jnp.zeros(20_000))
     # Keys of their own: with one key for both the variance would be 4.
     assert abs(np.asarray(twice).var() - 2) < 0.2
+
+
+def test_the_command_line_knows_all_names():
+    assert set(AUGMENTATIONS) == set(NAMED)
 
 
 def test_names_are_functions_of_a_key():
