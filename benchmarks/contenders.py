@@ -161,7 +161,13 @@ def over_chains(function: Callable[..., Any]) -> Any:
 
 
 def numpyro_nuts(
-    problem: Problem, compilations: Compilations, budget: float, *, method: str, warmup: int
+    problem: Problem,
+    compilations: Compilations,
+    budget: float,
+    *,
+    method: str,
+    warmup: int,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """`numpyro.infer.MCMC(NUTS)`; after the warm-up, as many draws as the budget has room for."""
     from numpyro.infer import MCMC, NUTS, init_to_sample
@@ -175,11 +181,11 @@ def numpyro_nuts(
         progress_bar=False,
     )
     data, clock = problem.arrays, Clock(compilations)
-    mcmc.warmup(jax.random.key(0), *data, extra_fields=("num_steps",), collect_warmup=True)
+    mcmc.warmup(jax.random.key(seed), *data, extra_fields=("num_steps",), collect_warmup=True)
     steps = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["num_steps"])
     per_step = clock.seconds() / steps.sum()
     mcmc.num_samples = _affordable(budget - clock.seconds(), per_step, steps)
-    mcmc.run(jax.random.key(1), *data, extra_fields=("num_steps",))
+    mcmc.run(jax.random.key(seed + 1), *data, extra_fields=("num_steps",))
     seconds = clock.seconds()
     made = np.asarray(mcmc.get_extra_fields()["num_steps"]).sum()
     samples = mcmc.get_samples(group_by_chain=True)

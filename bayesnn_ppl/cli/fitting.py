@@ -91,7 +91,7 @@ def made_approximation(name: str, program: Any, settings: dict[str, Any]) -> Any
                 + near_misses(setting, known)
             )
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
-    return _kind(name)(program, **with_objects(values))
+    return _kind(name)(program, **with_objects(_kind(name), values))
 
 
 def settable(name: str) -> list[str]:
@@ -102,7 +102,7 @@ def settable(name: str) -> list[str]:
         for field in fields.values()
         if field.name not in _OBJECTS and isinstance(field.default, _SCALARS)
     ]
-    known += [word for word in WORDS if word in fields]
+    known += [word for word in WORDS if word in fields and word not in known]
     known += ["momentum"] if "optimiser" in fields else []
     if "mode" in fields:
         known += [f"mode_{setting}" for setting in settable("map") if setting != "mode"]

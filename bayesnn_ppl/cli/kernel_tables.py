@@ -55,6 +55,7 @@ def _same(*names: str) -> dict[str, str]:
 
 
 _STEP = _same("step_size", "target_accept")
+_WHOLE_DATA = _same("rows_at_once")
 # Options that make a schedule of the step size; `step_schedules.py` says which.
 SCHEDULE_OPTIONS = ("final_step_size", "steps_per_cycle", "schedule")
 _STOCHASTIC = {
@@ -78,6 +79,7 @@ KERNELS: dict[str, Kernel] = {
         "lean, with trajectories of one length",
         {
             **_STEP,
+            **_WHOLE_DATA,
             **_same("trajectory_length", "jitter", "mass", "adapt_step_size"),
             "num_steps": "num_leapfrogs",
             "trajectory_prior_variance": "prior_variance",
@@ -86,9 +88,9 @@ KERNELS: dict[str, Kernel] = {
     "chees": Kernel(
         "ChEES",
         "the chains learn the length together",
-        {**_STEP, **_same("trajectory_length", "jitter", "mass")},
+        {**_STEP, **_WHOLE_DATA, **_same("trajectory_length", "jitter", "mass")},
     ),
-    "mala": Kernel("MALA", "one gradient a draw", _STEP),
+    "mala": Kernel("MALA", "one gradient a draw", {**_STEP, **_WHOLE_DATA}),
     "random-walk": Kernel("RandomWalk", "no gradient, for teaching", _STEP),
     "parallel-tempering": Kernel(
         "ParallelTempering",
@@ -101,12 +103,18 @@ KERNELS: dict[str, Kernel] = {
         {
             **_same("step_size", "steps_per_draw", "preconditioning", "energy_variance_end"),
             "trajectory_length": "length",
+            **_WHOLE_DATA,
         },
     ),
     "adjusted-mclmc": Kernel(
         "AdjustedMCLMC",
         "the same with an accept step, without bias",
-        {**_STEP, "trajectory_length": "length", "preconditioning": "preconditioning"},
+        {
+            **_STEP,
+            **_WHOLE_DATA,
+            "trajectory_length": "length",
+            "preconditioning": "preconditioning",
+        },
     ),
     "sgld": Kernel(
         "SGLD", "stochastic-gradient Langevin, by minibatches", _STOCHASTIC, _STOCHASTIC_NEEDS
@@ -192,6 +200,14 @@ OPTIONS: dict[str, Option] = {
         "V",
         "variance",
         "none",
+    ),
+    "rows_at_once": Option(
+        "the most rows that a gradient of the whole data looks at together: it is added up over "
+        "blocks, in the memory of one",
+        whole(1),
+        "N",
+        "rows",
+        "all",
     ),
     "jitter": Option(
         "the share by which the lengths of trajectories vary, so that none resonates",

@@ -1,5 +1,6 @@
 """Words for what a shell cannot build: an approximation's optimiser, schedule and mode."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,12 +18,16 @@ WORDS: dict[str, tuple[str, ...]] = {
 _OF_MODE = "mode_"
 
 
-def with_objects(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_objects(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with objects where they have words.
 
     `optimiser=sgd` is gradient descent with the learning rate and `momentum` (0.9) of the
     settings, m ← momentum·m + g and θ ← θ - rate·m on the mean loss. `mode=map` begins at a
     network that is trained with the settings `mode_epochs`, `mode_learning_rate` and so on.
+
+    Args:
+        kind: the class of the approximation. Where it has no `optimiser`, a momentum is its own.
+        settings: words and numbers.
 
     Raises:
         ValueError: an unknown word, or a momentum or learning rate that does not fit.
@@ -42,11 +47,13 @@ def with_objects(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "mode" in made:
         from bayesnn_ppl.inference.approximations import MAP
 
-        made["mode"] = MAP(**with_objects(of_mode))
+        made["mode"] = MAP(**with_objects(MAP, of_mode))
     if "schedule" in made:
         from bayesnn_ppl.inference.training import cosine
 
         made["schedule"] = cosine if made["schedule"] == "cosine" else None
+    if "optimiser" not in {field.name for field in dataclasses.fields(kind)}:
+        return made
     momentum = made.pop("momentum", None)
     chosen = made.pop("optimiser", "adamw")
     if chosen != "sgd":

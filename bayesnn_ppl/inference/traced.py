@@ -226,7 +226,9 @@ def everything_kept(
 def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     """A starting point in unconstrained space, and what is not finite there."""
     key, draw_key = jax.random.split(key)
-    rows = getattr(settings.kernel, "batch_size", None)  # a minibatch is all such a kernel sees
+    # What the kernel looks at together: a minibatch, or a block of the data.
+    kernel = settings.kernel
+    rows = getattr(kernel, "batch_size", None) or getattr(kernel, "rows_at_once", None)
     args = (x, y) if rows is None else (x[:rows], y[:rows])
     model, strategy = clean(settings.kernel.model), partial(settings.strategy, values=values)
     whole: dict[str, Any] = {}

@@ -9,6 +9,8 @@ from bayesnn_ppl.cli.fitting import settable
 from bayesnn_ppl.cli.optimisers import with_objects
 from bayesnn_ppl.inference.training import cosine
 
+MAP = bnn.approximations.MAP
+
 
 def moves(optimiser, gradients):
     """The updates that an optimiser makes of gradients, one after another."""
@@ -21,21 +23,26 @@ def moves(optimiser, gradients):
 
 
 def test_gradient_descent_with_momentum():
-    made = with_objects({"optimiser": "sgd", "learning_rate": 0.1, "momentum": 0.5, "epochs": 3})
+    made = with_objects(
+        MAP, {"optimiser": "sgd", "learning_rate": 0.1, "momentum": 0.5, "epochs": 3}
+    )
     assert set(made) == {"optimiser", "epochs"}
     # m = 1, 0.5 + 2, 1.25 + 0
     np.testing.assert_allclose(moves(made["optimiser"], [1.0, 2.0, 0.0]), [-0.1, -0.25, -0.125])
-    usual = with_objects({"optimiser": "sgd", "learning_rate": 0.1})["optimiser"]
+    usual = with_objects(MAP, {"optimiser": "sgd", "learning_rate": 0.1})["optimiser"]
     np.testing.assert_allclose(moves(usual, [1.0, 0.0]), [-0.1, -0.09], rtol=1e-6)
     bnn.approximations.MAP(bnn.models.linear(), **made)
 
 
 def test_schedules_and_modes():
-    assert with_objects({"schedule": "cosine"}) == {"schedule": cosine}
-    assert with_objects({"schedule": "constant"}) == {"schedule": None}
-    assert with_objects({"optimiser": "adamw", "learning_rate": 1.0}) == {"learning_rate": 1.0}
-    made = with_objects({"mode": "map", "mode_epochs": 7, "epochs": 3})
+    assert with_objects(MAP, {"schedule": "cosine"}) == {"schedule": cosine}
+    assert with_objects(MAP, {"schedule": "constant"}) == {"schedule": None}
+    assert with_objects(MAP, {"optimiser": "adamw", "learning_rate": 1.0}) == {"learning_rate": 1.0}
+    made = with_objects(MAP, {"mode": "map", "mode_epochs": 7, "epochs": 3})
     assert made == {"mode": bnn.approximations.MAP(epochs=7), "epochs": 3}
+    swag = with_objects(bnn.approximations.SWAG, {"momentum": 0.5, "learning_rate": 0.1})
+    assert swag == {"momentum": 0.5, "learning_rate": 0.1}  # settings of its own
+    assert settable("swag").count("momentum") == 1
     assert {"momentum", "optimiser", "schedule", "epochs"} <= set(settable("map"))
 
 
@@ -53,4 +60,4 @@ def test_schedules_and_modes():
 )
 def test_bad_words_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        with_objects(settings)
+        with_objects(MAP, settings)

@@ -90,6 +90,8 @@ class AdjustedMCLMC(ModelKernel):
         length_factor: 1.3; on a Gaussian a quarter of a period is (π/2) √d.
         max_steps: the most steps of a trajectory, two gradients each.
         preconditioning: "diagonal" or "identity".
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
         TypeError, ValueError: an argument is out of range, or the program has one coordinate.
@@ -111,8 +113,9 @@ class AdjustedMCLMC(ModelKernel):
         max_steps: int = 1000,
         preconditioning: str = "diagonal",
         init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._step_size = positive(step_size, "`step_size` of AdjustedMCLMC")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of AdjustedMCLMC")
         self._target_accept = fraction(target_accept, "`target_accept` of AdjustedMCLMC")

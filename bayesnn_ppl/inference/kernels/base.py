@@ -11,6 +11,8 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.inference.kernels.blockwise_density import BlockwiseDensity
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.training_keys import clean
 
@@ -25,19 +27,34 @@ class ModelKernel(MCMCKernel):
     The state is a NamedTuple with at least `rng_key`, and `z` (site -> unconstrained value).
     """
 
-    def __init__(self, model: Callable[..., Any], *, init_strategy: Any = init_to_uniform) -> None:
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
+    ) -> None:
         if not callable(model):
             raise TypeError(
                 f"{type(self).__name__} takes a NumPyro program, a function of (x, y), "
                 f"not {model!r}."
             )
         self._model, self._init_strategy = model, init_strategy
+        if rows_at_once is not None:
+            what = f"`rows_at_once` of {type(self).__name__}"
+            rows_at_once = whole_number(rows_at_once, what, at_least=1)
+        self._rows_at_once = rows_at_once
         self._num_warmup: int | None = None
         self._postprocess: Any = None
 
     @property
     def model(self) -> Callable[..., Any]:
         return self._model
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """The most rows of the data that are looked at together; None for all."""
+        return self._rows_at_once
 
     @property
     def sample_field(self) -> str:
@@ -69,14 +86,14 @@ class ModelKernel(MCMCKernel):
             clean(self._model),
             dynamic_args=True,
             init_strategy=self._init_strategy,
-            model_args=model_args,
+            model_args=self._first_rows(model_args),
             model_kwargs=kwargs,
         )
         self._postprocess = info.postprocess_fn
         z = info.param_info.z if init_params is None else init_params
 
         def start(key: Any, z: Any) -> Any:
-            return self._start(key, z, Density.at(self._model, model_args, kwargs, z))
+            return self._start(key, z, self._density(model_args, kwargs, z))
 
         return (start if one else jax.vmap(start))(rng_key, z)
 
@@ -89,14 +106,26 @@ class ModelKernel(MCMCKernel):
             )
 
         def draw(state: Any) -> Any:
-            density = Density.at(self._model, model_args, dict(model_kwargs or {}), state.z)
-            return self._draw(state, density)
+            return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
 
         return (draw if is_prng_key(state.rng_key) else jax.vmap(draw))(state)
 
     def postprocess_fn(self, model_args: tuple[Any, ...], model_kwargs: Any) -> Any:
         """The map from unconstrained to constrained values of all sites."""
         return self._postprocess(*model_args, **dict(model_kwargs or {}))
+
+    def _first_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a start is tried on: the whole data, or a block of it."""
+        if self._rows_at_once is None:
+            return args
+        return tuple(None if a is None else a[: self._rows_at_once] for a in args)
+
+    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
+        density = Density.at(self._model, args, kwargs, z)
+        rows = self._rows_at_once
+        if rows is None or (args and args[0].shape[0] <= rows):
+            return density
+        return BlockwiseDensity.of(density, rows)
 
     @abstractmethod
     def _start(self, key: Any, z: Any, density: Density) -> Any:

@@ -85,6 +85,8 @@ class ChEES(ModelKernel):
         mass: "diagonal", inverse variances over chains and draws in windows of the first 70 %
             of the warm-up, which include what lies between chains; or "identity".
         init_strategy: NumPyro's, for `numpyro.infer.MCMC`; `sample` has starts of its own.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or is out of range; there is one
@@ -107,8 +109,9 @@ class ChEES(ModelKernel):
         learning_rate: float = 0.025,
         mass: str = "diagonal",
         init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._step_size = positive(step_size, "`step_size` of ChEES")
         if trajectory_length is not None:
             trajectory_length = positive(trajectory_length, "`trajectory_length` of ChEES")
@@ -158,12 +161,12 @@ class ChEES(ModelKernel):
             self._model,
             dynamic_args=True,
             init_strategy=self._init_strategy,
-            model_args=model_args,
+            model_args=self._first_rows(model_args),
             model_kwargs=kwargs,
         )
         self._postprocess = info.postprocess_fn
         z = info.param_info.z if init_params is None else init_params
-        return self._start(keys[1][0], z, self._density(z, model_args, kwargs))
+        return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
 
     def sample(
         self, state: ChEESState, model_args: tuple[Any, ...], model_kwargs: Any
@@ -173,13 +176,10 @@ class ChEES(ModelKernel):
             raise RuntimeError(
                 "ChEES.init must be called before sample: it says how long the warm-up is."
             )
-        return self._draw(state, self._density(state.z, model_args, model_kwargs))
+        return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
 
-    def _density(
-        self, z: Any, model_args: tuple[Any, ...], model_kwargs: Mapping[str, Any] | None
-    ) -> Density:
-        one = jax.tree.map(lambda leaf: leaf[0], z)
-        return Density.at(self._model, model_args, dict(model_kwargs or {}), one)
+    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
+        return super()._density(args, kwargs, jax.tree.map(lambda leaf: leaf[0], z))
 
     def _start(self, key: Any, z: Any, density: Density) -> ChEESState:
         points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(z)

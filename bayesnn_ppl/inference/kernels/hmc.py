@@ -88,6 +88,8 @@ class HMC(ModelKernel):
             at most 2²⁰, and the statistics show how many.
         target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1).
         init_strategy: NumPyro's, where `MCMC` of NumPyro starts the chain.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
         TypeError, ValueError: an argument is out of range, or the length is not said once.
@@ -117,8 +119,9 @@ class HMC(ModelKernel):
         adapt_step_size: bool = True,
         target_accept: float = 0.8,
         init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._step_size = positive(step_size, "The step size of HMC")
         lengths = {
             "trajectory_length": trajectory_length,

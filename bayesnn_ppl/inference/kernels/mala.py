@@ -88,6 +88,8 @@ class MALA(ModelKernel):
         target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1);
             0.574 is optimal for many independent coordinates.
         init_strategy: NumPyro's, where `MCMC` of NumPyro starts the chain.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
         TypeError, ValueError: an argument is out of range.
@@ -104,8 +106,9 @@ class MALA(ModelKernel):
         adapt_step_size: bool = True,
         target_accept: float = 0.574,
         init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._step_size = positive(step_size, "The step size of MALA")
         self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of MALA")
         self._target_accept = fraction(target_accept, "target_accept of MALA")

@@ -98,6 +98,8 @@ class MCLMC(ModelKernel):
             which is dear beside the gradient of a small network. Each leaves the law invariant
             whatever its interval, and on Gaussians 2, 4, 10 and every step give equal ESS. None:
             after every step. No interval spans two draws.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
         TypeError, ValueError: an argument is out of range, or the program has one coordinate.
@@ -124,8 +126,9 @@ class MCLMC(ModelKernel):
         length_factor: float = 0.4,
         refreshments_per_length: int | None = 4,
         init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._steps_per_draw = whole_number(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
         self._step_size = positive(step_size, "`step_size` of MCLMC")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of MCLMC")
