@@ -109,9 +109,9 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of chains that were ended by the time
 
-    import bayesnn_ppl as bnn
+    import jax
 
-    bnn.set_host_devices(2)
+    jax.config.update("jax_num_cpu_devices", 2)
     from benchmarks.contenders import Problem
 
     options.out.mkdir(parents=True, exist_ok=True)
