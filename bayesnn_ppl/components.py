@@ -104,7 +104,7 @@ def _over_draws(
 ) -> Any:
     """`function` of the mixture's components, a distribution batched over draws."""
     components = jax.lax.map(
-        lambda values: _observed(program, values, x), draws, batch_size=at_once
+        lambda values: _observed(program, values, x), draws, batch_size=_batch(at_once)
     )
     return function(components, *rows)
 
@@ -115,7 +115,22 @@ def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any)
         values, key = pair
         return _observed(program, values, x).sample(key)
 
-    return jax.lax.map(one, (draws, keys), batch_size=at_once)
+    return jax.lax.map(one, (draws, keys), batch_size=_batch(at_once))
+
+
+def _draws_at_once(memory: int, working: int) -> int:
+    """How many draws go through the network together, each of which takes `working` bytes.
+
+    Weights that differ make products and convolutions of groups, which XLA runs on a CPU one after
+    another and with poorer code: sixteen at once took 1 to 5 times as long as one by one.
+    """
+    if jax.default_backend() == "cpu":
+        return 1
+    return int(np.clip(memory // working, 1, _DRAWS_AT_ONCE))
+
+
+def _batch(at_once: int) -> int | None:
+    return at_once if at_once > 1 else None
 
 
 def _bytes_of(jaxpr: Any) -> int:
@@ -271,7 +286,7 @@ class Components:
         held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(self.distribution))
         held, working = max(1, held // len(x)), max(1, working // len(x))  # per row and draw
         self._memory, self._working = memory, working
-        self._at_once = int(np.clip(memory // (2 * working), 1, _DRAWS_AT_ONCE))
+        self._at_once = _draws_at_once(memory, 2 * working)
         # Moments, densities and brackets need a few arrays of the components' size besides.
         row = 4 * held * self.count + self._at_once * working
         self._rows = int(np.clip(memory // row, 1, len(x)))
@@ -305,7 +320,7 @@ class Components:
         one = sum(a[0].nbytes for a in self._draws.values())
         one += int(np.prod(self.distribution.shape())) * 8
         block = int(np.clip(self._memory // one, 1, count))
-        at_once = int(np.clip(self._memory // (self._working * len(self.x)), 1, _DRAWS_AT_ONCE))
+        at_once = _draws_at_once(self._memory, self._working * len(self.x))
         parts = []
         with self._precision():
             keys = jax.random.split(jax.random.key(seed), count)
