@@ -36,6 +36,7 @@ __all__ = [
     "has_exact_quantile",
     "is_label",
     "likelihood_name",
+    "label_summary",
     "log_densities",
     "mixture_information",
     "mixture_log_density",
@@ -200,6 +201,11 @@ def mixture_information(components: Any) -> Any:
     mixture = p.mean(0)
     entropy = -xlogy(mixture, mixture).sum(-1)
     return entropy, entropy + xlogy(p, p).sum(-1).mean(0)
+
+
+def label_summary(components: Any) -> Any:
+    """`mixture_moments` and `mixture_information`, for what one of them costs."""
+    return (*mixture_moments(components), *mixture_information(components))
 
 
 def log_densities(components: Any, y: Any) -> Any:

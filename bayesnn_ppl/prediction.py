@@ -19,8 +19,8 @@ from bayesnn_ppl.components import (
     component_moments,
     has_exact_quantile,
     is_label,
+    label_summary,
     log_densities,
-    mixture_information,
     mixture_log_density,
     mixture_moments,
     mixture_quantile,
@@ -54,10 +54,14 @@ class Prediction:
         )
 
     @cached_property
+    def _labels(self) -> Any:
+        return self.components.apply(label_summary)
+
+    @cached_property
     def _moments(self) -> Any:
-        mean, aleatoric, epistemic = self.components.apply(mixture_moments)
         if self.task == "classification":
-            return mean, aleatoric, epistemic
+            return self._labels[:3]
+        mean, aleatoric, epistemic = self.components.apply(mixture_moments)
         square = self._scale**2
         return self._centre + self._scale * mean, square * aleatoric, square * epistemic
 
@@ -98,7 +102,7 @@ class Prediction:
     @cached_property
     def _information(self) -> Any:
         self.probabilities  # noqa: B018 - refuses regression
-        return self.components.apply(mixture_information)
+        return self._labels[3:]
 
     @property
     def entropy(self) -> np.ndarray:
