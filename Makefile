@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint docs bench clean check-python
+.PHONY: help setup demo test notebooks notebooks-store lint docs bench clean check-python
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -34,7 +34,7 @@ endef
 
 help:  ## say what the targets do
 	@while IFS= read -r line; do case "$$line" in \
-	  [a-z]*:*"## "*) printf '  make %-8s %s\n' "$${line%%:*}" "$${line##*## }";; \
+	  [a-z]*:*"## "*) printf '  make %-15s %s\n' "$${line%%:*}" "$${line##*## }";; \
 	esac; done < "$(strip $(MAKEFILE_LIST))"
 
 setup: $(STAMP)  ## make .venv and install the project with its development tools
@@ -72,7 +72,14 @@ test: lint  ## lint, types, import contracts, tests and doctests
 	else \
 	  echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
 	fi; \
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not notebook'
+
+notebooks: $(STAMP)  ## run every teaching notebook afresh, and check its claims
+	@$(BIN)/python -m pytest -q -n 2 tests/notebooks
+
+# Some of them: make notebooks-store NOTEBOOKS="03 04"
+notebooks-store: $(STAMP)  ## run the teaching notebooks, and store their outputs
+	@$(BIN)/python -m tests.notebooks.store $(NOTEBOOKS)
 
 lint: $(STAMP)  ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from bayesnn_ppl.cli.reading_arguments import (
     add_evaluate,
     add_extend,
     add_models,
+    add_notebooks,
     add_predict,
     add_resume,
     add_runs,
@@ -91,6 +92,12 @@ def build_parser() -> tuple[Parser, list[str]]:
             "list the models with their numbers of parameters",
             add_models,
             "listing:run_models",
+        ),
+        (
+            "notebooks",
+            "copy the teaching notebooks to a folder",
+            add_notebooks,
+            "notebooks:run_notebooks",
         ),
     ):
         sub = commands.add_parser(name, help=text, description=text.capitalize() + ".")

@@ -11,6 +11,7 @@ __all__ = [
     "add_evaluate",
     "add_extend",
     "add_models",
+    "add_notebooks",
     "add_predict",
     "add_resume",
     "add_runs",
@@ -53,6 +54,12 @@ def add_runs(parser: Parser) -> None:
     parser.add_argument(
         "folder", nargs="?", default="runs", metavar="FOLDER", help="folder of runs [default: runs]"
     )
+
+
+def add_notebooks(parser: Parser) -> None:
+    """Arguments of `bayesnn notebooks`."""
+    parser.add_argument("out", metavar="OUT", help="folder to copy them to")
+    switch(parser, "--student", "without outputs, and with solutions left empty")
 
 
 def _add_run(parser: Parser) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make")
+PYTEST = "python -m pytest -q -n 2 --dist loadfile -m not notebook"
 pytestmark = pytest.mark.skipif(MAKE is None, reason="There is no make on this machine.")
 
 
@@ -55,7 +56,9 @@ def test_without_any_python_one_sentence_says_what_to_do(tmp_path):
     assert "make PYTHON=/path/to/python demo" in sentence
 
 
-@pytest.mark.parametrize("target", ["setup", "demo", "test", "docs"])
+@pytest.mark.parametrize(
+    "target", ["setup", "demo", "test", "notebooks", "notebooks-store", "docs"]
+)
 def test_every_target_stops_there(tmp_path, target):
     for name in ("pyproject.toml", "setup.py", "constraints.txt", ".python-version"):
         (tmp_path / name).write_text("3.13\n")
@@ -100,14 +103,14 @@ def test_data_reach_pytest_as_an_absolute_path(installed):
     assert result.returncode == 0, result.stderr
     ran = result.stdout.splitlines()
     assert [line.split()[0] for line in ran] == ["ruff", "ruff", "mypy", "lint-imports", "python"]
-    assert ran[-1] == f"python -m pytest -q -n 2 --dist loadfile DATA={installed / 'my data'}"
+    assert ran[-1] == f"{PYTEST} DATA={installed / 'my data'}"
 
 
 def test_without_data_it_is_said_that_tests_are_skipped(installed):
     result = make(installed, "test")
     assert result.returncode == 0, result.stderr
     assert "BAYESNN_DATA is not set" in result.stdout
-    assert result.stdout.endswith("python -m pytest -q -n 2 --dist loadfile DATA=\n")
+    assert result.stdout.endswith(f"{PYTEST} DATA=\n")
 
 
 def test_data_that_are_not_there_are_an_error(installed):
@@ -120,6 +123,13 @@ def test_the_demo_is_the_command_of_the_environment(installed):
     assert make(installed, "demo").stdout == "bayesnn demo DATA=\n"
 
 
+def test_notebooks_are_run_by_pytest_and_stored_by_their_own_command(installed):
+    assert make(installed, "notebooks").stdout == "python -m pytest -q -n 2 tests/notebooks DATA=\n"
+    stored = make(installed, "notebooks-store", "NOTEBOOKS=03 04").stdout
+    assert stored == "python -m tests.notebooks.store 03 04 DATA=\n"
+
+
 def test_help_names_every_target(tmp_path):
-    targets = {line.split()[1] for line in make(tmp_path, "help").stdout.splitlines()}
-    assert targets == {"help", "setup", "demo", "test", "lint", "docs", "bench", "clean"}
+    named = {line.split()[1] for line in make(tmp_path, "help").stdout.splitlines()}
+    targets = "help setup demo test notebooks notebooks-store lint docs bench clean"
+    assert named == set(targets.split())

@@ -1,0 +1,121 @@
+"""Notebooks run in a kernel of their own, and what is stored of a run."""
+
+import os
+import resource
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+_KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_SECONDS = 300  # for one cell, on a machine with other work
+
+
+class Failure(NamedTuple):
+    """Where a notebook stopped: the cell, and the exception as Python names and words it."""
+
+    cell: nbformat.NotebookNode
+    name: str
+    message: str
+
+
+class Run(NamedTuple):
+    """An executed notebook, its kernel's processor time in seconds, and where it stopped."""
+
+    notebook: nbformat.NotebookNode
+    processor: float
+    failure: Failure | None
+
+
+def paths() -> list[Path]:
+    """All notebooks, in the order in which they are read."""
+    return sorted(NOTEBOOKS.glob("*.ipynb"))
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """A notebook in the one format that is kept here."""
+    return nbformat.read(path, as_version=4)
+
+
+def execute(notebook: nbformat.NotebookNode, folder: Path) -> Run:
+    """Run all cells afresh in `folder`, or those up to the first that raises.
+
+    The kernel sees no data folder and draws its figures inline, as for a learner. What it
+    compiles is kept for the session's other kernels, where JAX_COMPILATION_CACHE_DIR says so.
+    """
+    # What the machine or the tests set, and a learner has not.
+    unset = {"BAYESNN_DATA", "MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(folder / ".ipython")}
+    client = NotebookClient(
+        notebook,
+        timeout=_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        store_widget_state=False,
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    failure = None
+    try:
+        client.execute(env=environment)
+    except CellExecutionError as error:
+        failure = Failure(_stopped(notebook), error.ename, error.evalue)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Run(notebook, processor, failure)
+
+
+def _stopped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The cell that raised."""
+    return next(
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and any(o.output_type == "error" for o in cell.outputs)
+    )
+
+
+def broken_claims(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """The cells whose metadata say how to break a claim that they set up."""
+    return [cell for cell in notebook.cells if "broken" in cell.metadata.get("bayesnn", {})]
+
+
+def break_claim(notebook: nbformat.NotebookNode, cell_id: str) -> None:
+    """Make the replacement that the metadata of one cell name."""
+    (cell,) = [cell for cell in broken_claims(notebook) if cell.id == cell_id]
+    broken = cell.metadata.bayesnn.broken
+    assert cell.source.count(broken.find) == 1, f"{broken.find!r} must stand in {cell_id} once."
+    cell.source = cell.source.replace(broken.find, broken.replace)
+
+
+def normalise(notebook: nbformat.NotebookNode) -> None:
+    """Drop what differs from run to run: times, widgets, versions."""
+    notebook.metadata = nbformat.from_dict({"kernelspec": _KERNEL, "language_info": {"name": "python"}})
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            # The number of a widget is drawn anew each time, and nothing shows it unexecuted.
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if not any("jupyter.widget" in kind for kind in output.get("data", {}))
+            ]
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+
+
+def store(path: Path) -> Run:
+    """Execute a notebook and write its outputs into it, unless a cell raises."""
+    notebook = read(path)
+    for number, cell in enumerate(notebook.cells, start=1):
+        cell.id = f"{path.name[:2]}-{number:03d}"
+    with tempfile.TemporaryDirectory(prefix="notebook-") as folder:
+        run = execute(notebook, Path(folder))
+    if run.failure is None:
+        normalise(notebook)
+        nbformat.validate(notebook)
+        nbformat.write(notebook, path)
+    return run

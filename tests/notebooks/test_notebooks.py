@@ -1,0 +1,48 @@
+"""Every notebook has the form that is asked of it, runs afresh, and its claims can fail."""
+
+import os
+
+import pytest
+
+from tests.notebooks.execution import break_claim, broken_claims, execute, paths, read
+from tests.notebooks.form import faults, tags
+
+MOST = 90.0  # seconds of processor time: twice what a notebook may take on a quiet machine
+BREAKING = os.environ.get("BAYESNN_BROKEN_CLAIMS", "") not in ("", "0")
+PATHS = [pytest.param(path, id=path.stem) for path in paths()]
+CLAIMS = [
+    pytest.param(path, cell.id, id=f"{path.stem}-{cell.id}")
+    for path in paths()
+    for cell in broken_claims(read(path))
+]
+# A kernel's client leaves sockets to the garbage collector.
+quietly = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_form(path):
+    assert faults(path) == []
+
+
+@quietly
+@pytest.mark.notebook
+@pytest.mark.parametrize("path", PATHS)
+def test_runs(path, tmp_path):
+    run = execute(read(path), tmp_path)
+    assert run.failure is None, f"{run.failure.cell.id}: {run.failure.name}: {run.failure.message}"
+    print(f"{path.stem}: {run.processor:.0f} s of processor time")
+    assert run.processor < MOST, f"{run.processor:.0f} s of processor time"
+
+
+@quietly
+@pytest.mark.notebook
+@pytest.mark.skipif(not BREAKING, reason="Set BAYESNN_BROKEN_CLAIMS=1 to break the claims.")
+@pytest.mark.parametrize(("path", "cell_id"), CLAIMS)
+def test_a_broken_claim_is_noticed(path, cell_id, tmp_path):
+    notebook = read(path)
+    break_claim(notebook, cell_id)
+    failure = execute(notebook, tmp_path).failure
+    assert failure is not None, "All assertions hold, although the claim was broken."
+    assert failure.name == "AssertionError", f"{failure.name}: {failure.message}"
+    assert "claim" in tags(failure.cell), f"{failure.cell.id} failed, which is no claim."
+    print(f"{cell_id}: {failure.cell.id} says: {failure.message}")
