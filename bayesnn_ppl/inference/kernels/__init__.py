@@ -14,6 +14,10 @@ from bayesnn_ppl.inference.kernels.random_walk import RandomWalk
 from bayesnn_ppl.inference.kernels.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.sgld import SGLD
 from bayesnn_ppl.inference.kernels.sgnht import SGNHT
+from bayesnn_ppl.inference.kernels.teaching import (
+    BiasedMinibatchHMC,
+    BiasedMinibatchMetropolis,
+)
 
 __all__ = [
     "ATMC",
@@ -25,6 +29,8 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "AdjustedMCLMC",
+    "BiasedMinibatchHMC",
+    "BiasedMinibatchMetropolis",
     "ChEES",
     "Langevin",
     "ParallelTempering",
