@@ -47,6 +47,7 @@ NAMED = (
     "MC dropout",
 )
 SPLITS = {"HMC": 3}
+_SHOWN_NATS = 100.0  # from the best on; a method that diverged would leave no room for others
 WHOLE: dict[str, Any] = {"validation_fraction": 0.0, "patience": None}
 
 
@@ -227,19 +228,21 @@ def picture(rows: list[dict[str, Any]]) -> Any:
         figure = new_figure(width=5 * len(names), height=6)
         for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             found = sorted(table(rows, name).items(), key=lambda item: -_ranked(item[1]["nll"]))
+            most = min(row["nll"] for _, row in found) + _SHOWN_NATS
             for place, (method, row) in enumerate(found):
+                beyond = not row["nll"] < most
                 axis.errorbar(
-                    row["nll"],
+                    most if beyond else row["nll"],
                     place,
-                    xerr=2 * (row["nll_error"] or 0.0),
-                    marker="o",
+                    xerr=None if beyond else 2 * (row["nll_error"] or 0.0),
+                    marker=">" if beyond else "o",
                     capsize=3,
                     color=palette(1 if method == "HMC" else 0),
                 )
             axis.set_xscale("symlog", linthresh=2)
             axis.set_yticks(range(len(found)), [f"{m} ({r['splits']})" for m, r in found])
             axis.set(
-                xlabel="test NLL, ± 2 standard errors over splits [nats]",
+                xlabel="test NLL, ± 2 standard errors over splits [nats]; > is far beyond",
                 title=f"{name} (number of splits)",
             )
         return figure
