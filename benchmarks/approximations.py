@@ -242,7 +242,7 @@ def picture(rows: list[dict[str, Any]]) -> Any:
             axis.set_xscale("symlog", linthresh=2)
             axis.set_yticks(range(len(found)), [f"{m} ({r['splits']})" for m, r in found])
             axis.set(
-                xlabel="test NLL, ± 2 standard errors over splits [nats]; > is far beyond",
+                xlabel="test NLL ± 2 standard errors [nats]; > far beyond",
                 title=f"{name} (number of splits)",
             )
         return figure
