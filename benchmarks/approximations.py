@@ -228,7 +228,7 @@ def picture(rows: list[dict[str, Any]]) -> Any:
         figure = new_figure(width=5 * len(names), height=6)
         for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             found = sorted(table(rows, name).items(), key=lambda item: -_ranked(item[1]["nll"]))
-            most = min(row["nll"] for _, row in found) + _SHOWN_NATS
+            most = min(_ranked(row["nll"]) for _, row in found) + _SHOWN_NATS
             for place, (method, row) in enumerate(found):
                 beyond = not row["nll"] < most
                 axis.errorbar(
