@@ -3,6 +3,7 @@
 import os
 import resource
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,14 @@ class Run(NamedTuple):
     failure: Failure | None
 
 
+class _Client(NotebookClient):
+    """nbclient, which falls over output of a widget whose state it has not seen yet."""
+
+    def reset_execution_trackers(self) -> None:
+        super().reset_execution_trackers()
+        self.widget_state = defaultdict(dict)
+
+
 def paths() -> list[Path]:
     """All notebooks, in the order in which they are read."""
     return sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -51,7 +60,7 @@ def execute(notebook: nbformat.NotebookNode, folder: Path) -> Run:
     unset = {"BAYESNN_DATA", "MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     environment |= {"JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(folder / ".ipython")}
-    client = NotebookClient(
+    client = _Client(
         notebook,
         timeout=_SECONDS,
         kernel_name="python3",
@@ -94,7 +103,9 @@ def break_claim(notebook: nbformat.NotebookNode, cell_id: str) -> None:
 
 def normalise(notebook: nbformat.NotebookNode) -> None:
     """Drop what differs from run to run: times, widgets, versions."""
-    notebook.metadata = nbformat.from_dict({"kernelspec": _KERNEL, "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.from_dict(
+        {"kernelspec": _KERNEL, "language_info": {"name": "python"}}
+    )
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
