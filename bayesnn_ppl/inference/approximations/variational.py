@@ -21,7 +21,11 @@ from bayesnn_ppl.inference.approximations.variational_inference.conclusion impor
 )
 from bayesnn_ppl.inference.approximations.variational_inference.curvature import laplace_draws
 from bayesnn_ppl.inference.approximations.variational_inference.guided import Guided, make_guide
-from bayesnn_ppl.inference.approximations.variational_inference.guides import check_guide, has_scale
+from bayesnn_ppl.inference.approximations.variational_inference.guides import (
+    check_guide,
+    has_flow,
+    has_scale,
+)
 from bayesnn_ppl.inference.approximations.variational_inference.loop import GradientClimb, climb
 from bayesnn_ppl.inference.approximations.variational_inference.mean_field import MeanField
 from bayesnn_ppl.inference.training import cosine
@@ -34,6 +38,7 @@ __all__ = ["Variational"]
 
 ESTIMATORS = ("reparameterised", "local", "flipout")
 _SIGMA = 0.01
+_FLOW_CLIP = 10.0  # of the loss per row
 # Streams of randomness of one fit.
 _CLIMB, _DRAWS = 2, 3
 
@@ -73,7 +78,7 @@ class Variational:
         sigma_init: first standard deviation, by default 0.01; narrow, because a network of noisy
             weights says nothing to begin with.
         rank: of "low_rank", by default √d.
-        learning_rate: of Adam, by default 3e-3.
+        learning_rate: of Adam, by default 3e-3; gradients of flows are clipped to a norm of 10.
         optimiser: an optax transformation in its place.
         schedule: factor of the updates as a function of the fraction done; None for none.
         steps, epochs: how many, one or the other; by default 10 000 steps.
@@ -190,7 +195,11 @@ class Variational:
         import optax
 
         rate = 3e-3 if self.learning_rate is None else self.learning_rate
-        return optax.adam(positive(rate, "`learning_rate`"))
+        adam = optax.adam(positive(rate, "`learning_rate`"))
+        if has_flow(self.guide):
+            # One outlying draw moves a flow so far that the next draws lie farther out still.
+            return optax.chain(optax.clip_by_global_norm(_FLOW_CLIP), adam)
+        return adam
 
     def solve(self, problem: Problem) -> Fitted:
         """Climb the bound, and draw from q; see `fit`."""

@@ -24,6 +24,7 @@ __all__ = [
     "build_guide",
     "check_guide",
     "group_sites",
+    "has_flow",
     "has_scale",
     "parts_of",
     "place_guide",
@@ -84,6 +85,15 @@ def has_scale(guide: Any) -> bool:
         return True
     kind: Any = GUIDES.get(guide) if isinstance(guide, str) else guide
     return "init_scale" in _options_of(kind)
+
+
+def has_flow(guide: Any) -> bool:
+    """Whether a guide, or a part of it, is a normalising flow."""
+    if isinstance(guide, Mapping):
+        return any(has_flow(part) for part in guide.values())
+    kind: Any = GUIDES.get(guide) if isinstance(guide, str) else guide
+    flows = (autoguide.AutoIAFNormal, autoguide.AutoBNAFNormal)
+    return isinstance(kind, flows) or (isinstance(kind, type) and issubclass(kind, flows))
 
 
 def _check_part(pattern: Any, part: Any) -> None:
