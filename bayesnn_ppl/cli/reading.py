@@ -6,6 +6,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.output import print_json
+from bayesnn_ppl.cli.references import reference_of
 from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
 from bayesnn_ppl.cli.runs import Run, open_run
 from bayesnn_ppl.cli.user_model import failures_named
@@ -79,8 +80,10 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         scores, label = bnn.metrics.evaluate(posterior), _probe_label(run, posterior)
     else:
         x, y, label = inputs_and_targets(run, arguments.data)
+        # It knows the rows that the run was made for, in their order.
+        reference = reference_of(run) if arguments.data is None else None
         with failures_named(path):
-            scores = bnn.metrics.evaluate(posterior, x, y)
+            scores = bnn.metrics.evaluate(posterior, x, y, reference=reference)
     if arguments.json:
         print_json(scores.to_dict())
     else:

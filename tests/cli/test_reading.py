@@ -114,6 +114,22 @@ def test_classes(wine_run, here, capsys):
     assert other == pytest.approx(own, abs=1e-4)
 
 
+def test_evaluate_compares_with_the_run_s_reference_on_its_own_rows(
+    wine_run, here, capsys, monkeypatch
+):
+    first = np.eye(3)[np.zeros(4, dtype=int)]
+    reference = bnn.metrics.Reference(first, rows=[0, 2, 4, 6])
+    monkeypatch.setattr("bayesnn_ppl.cli.reading.reference_of", lambda run: reference)
+    model = bnn.cold(bnn.models.logistic(classes=3), 0.5)
+    predicted = bnn.load(wine_run, model).predict(bnn.data.load("wine").test.x).probabilities
+    own = json.loads(printed(capsys, "evaluate", wine_run, "--json"))
+    expected = np.mean(predicted[[0, 2, 4, 6]].argmax(1) == 0)
+    assert own["reference_agreement"] == pytest.approx(expected)
+    write_csv(here / "new.csv", raw_table("wine", None))
+    other = json.loads(printed(capsys, "evaluate", wine_run, "--data", "new.csv", "--json"))
+    assert "reference_agreement" not in other
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
