@@ -417,7 +417,7 @@ class Posterior:
         values = {site: mode[sites[site]].values[0] for site in run["latents"]}
         rows = np.zeros((1, *run["input_shape"]), run["input_dtype"])
         with arithmetic(float64=run["precision"] == "float64"):
-            return linearised_at(model, values, rows)
+            return linearised_at(model, values, rows, fit.get("sites"))
 
 
 def load(path: str | Path, model: Any = None, *, thin: int = 1) -> Posterior:

@@ -1,6 +1,6 @@
 """Programs whose network is replaced by its first-order expansion in the weights."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,19 +21,21 @@ class Linearised:
     Attributes:
         model: the program.
         parameters: θ*, dotted name of the network's parameter -> value.
-        forward: whether the network has forward-mode derivatives; otherwise J v is the
-            transpose of v ↦ Jᵀv, at a half more.
+        forward: whether the network has forward-mode derivatives in those that move; otherwise
+            J v is the transpose of v ↦ Jᵀv, at a half more, and through a recurrent layer at a
+            hundred times as much.
+        moving: names of the parameters that differ from θ*; the others are left at it.
     """
 
     model: Any
     parameters: Mapping[str, Any]
-    forward: bool = True
+    forward: bool
+    moving: tuple[str, ...]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from flax import linen
-        from flax.traverse_util import unflatten_dict
+        from flax.traverse_util import flatten_dict, unflatten_dict
 
-        centre = unflatten_dict({k: jnp.asarray(v) for k, v in self.parameters.items()}, sep=".")
         inside = False
 
         def expand(call: Any, inputs: Any, options: Any, context: Any) -> Any:
@@ -47,13 +49,17 @@ class Linearised:
             ):
                 return call(*inputs, **options)
             network, variables = module.unbind()
+            drawn = flatten_dict(variables["params"], sep=".")
+            centre = {k: jnp.asarray(v, drawn[k].dtype) for k, v in self.parameters.items()}
 
-            def output(params: Any) -> Any:
+            def output(moved: Any) -> Any:
+                params = unflatten_dict(centre | moved, sep=".")
                 return network.apply({**variables, "params": params}, *inputs, **options)
 
             inside = True
             try:
-                return _expanded(output, centre, variables["params"], forward=self.forward)
+                chosen = {k: drawn[k] for k in self.moving}
+                return _expanded(output, {k: centre[k] for k in chosen}, chosen, self.forward)
             finally:
                 inside = False
 
@@ -61,10 +67,9 @@ class Linearised:
             return self.model(*args, **kwargs)
 
 
-def _expanded(output: Any, centre: Any, params: Any, *, forward: bool) -> Any:
+def _expanded(output: Any, centre: Any, params: Any, forward: bool) -> Any:
     """output(centre) plus its derivative in the direction of params."""
-    step = jax.tree.map(lambda new, old: new - old.astype(new.dtype), params, centre)
-    centre = jax.tree.map(lambda old, new: old.astype(new.dtype), centre, params)
+    step = jax.tree.map(jnp.subtract, params, centre)
     if forward:
         value, slope = jax.jvp(output, (centre,), (step,))
     else:
@@ -73,46 +78,53 @@ def _expanded(output: Any, centre: Any, params: Any, *, forward: bool) -> Any:
     return value + slope
 
 
-def linearised_at(model: Any, values: Mapping[str, Any], x: Any) -> Linearised:
+def linearised_at(
+    model: Any, values: Mapping[str, Any], x: Any, moving: Collection[str] | None = None
+) -> Linearised:
     """The program with its network expanded to first order around values of all latent sites.
 
     Args:
         model: the program, which calls one Linen network.
         values: latent site -> value θ*, in the program's space.
         x: inputs, to find the network by.
+        moving: latent sites that will have other values; None for all.
 
     Raises:
         ValueError: it does not call one Flax Linen network, or calls it where its values cannot
             be read.
     """
+    parameters = _network_parameters(model, values, x)
+    moved = tuple(parameters)
+    if moving is not None:
+        # What is not a number there is not a number in the parameters that depend on it.
+        marked = {k: np.full_like(v, np.nan) if k in moving else v for k, v in values.items()}
+        found = _network_parameters(model, marked, x)
+        moved = tuple(name for name, value in found.items() if np.isnan(value).any())
+    forward = _has_forward_mode(Linearised(model, parameters, True, moved), values, x)
+    return Linearised(model, parameters, forward, moved)
+
+
+def _network_parameters(model: Any, values: Mapping[str, Any], x: Any) -> dict[str, np.ndarray]:
+    """Dotted name -> value of the parameters of the network that the program calls."""
     from flax import linen
     from flax.core.tracers import current_trace
     from flax.traverse_util import flatten_dict
 
     found: list[Any] = []
-    forward = True
 
     def run(values: Any, x: Any) -> Any:
-        nonlocal forward
         found.clear()
         outside = current_trace()
         depth = 0
 
         def note(call: Any, inputs: Any, options: Any, context: Any) -> Any:
-            nonlocal forward, depth
+            nonlocal depth
             module = context.module
             top = not module.path and context.method_name == "__call__"
             if depth or not top or module.is_initializing():
                 return call(*inputs, **options)
             readable = current_trace() == outside
-            network, variables = module.unbind()
-            found.append(variables["params"] if readable else None)
-            depth += 1
-            forward = _has_forward_mode(
-                lambda p: network.apply({**variables, "params": p}, *inputs, **options),
-                variables["params"],
-            )
-            depth -= 1
+            found.append(module.unbind()[1]["params"] if readable else None)
             return call(*inputs, **options)
 
         with linen.intercept_methods(note):
@@ -120,18 +132,23 @@ def linearised_at(model: Any, values: Mapping[str, Any], x: Any) -> Linearised:
             handlers.seed(substituted, jax.random.key(0))(x)
         return found[0] if len(found) == 1 and found[0] is not None else {}
 
-    parameters = jax.device_get(jax.jit(run)(dict(values), x[:1]))
+    with jax.debug_nans(False):  # the marks of `linearised_at` are no fault
+        parameters = jax.device_get(jax.jit(run)(dict(values), x[:1]))
     if len(found) != 1 or found[0] is None:
         what = "inside another transformation of JAX" if found == [None] else f"{len(found)} times"
         raise ValueError(
             "A program is linearised in the weights of its one Flax Linen network, but "
             f'{describe(model)} calls a network {what}. Use `predictive="sampled"`.'
         )
-    flat = flatten_dict(parameters, sep=".")
-    return Linearised(model, {k: np.asarray(v) for k, v in flat.items()}, forward)
+    return {k: np.asarray(v) for k, v in flatten_dict(parameters, sep=".").items()}
 
 
-def _has_forward_mode(output: Any, params: Any) -> bool:
+def _has_forward_mode(linearised: Linearised, values: Mapping[str, Any], x: Any) -> bool:
     """False where a `custom_vjp` is on the way, as in `nn.Conv`: JAX finds out when it compiles."""
-    jaxpr = jax.make_jaxpr(lambda p, v: jax.jvp(output, (p,), (v,))[1])(params, params)
-    return "custom_lin" not in str(jaxpr)
+
+    def run(values: Any, x: Any) -> Any:
+        substituted = handlers.substitute(linearised, data=dict(values))
+        trace = handlers.trace(handlers.seed(substituted, jax.random.key(0))).get_trace(x)
+        return [site["value"] for site in trace.values() if site["type"] == "sample"]
+
+    return "custom_lin" not in str(jax.make_jaxpr(run)(dict(values), x[:1]))

@@ -238,11 +238,11 @@ def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) ->
     model = None
     if predictive == "linearised":
         try:
-            model = linearised_at(problem.model, found.values, problem.x)
+            model = linearised_at(problem.model, found.values, problem.x, local.sites)
         except ValueError as error:
             predictive = "sampled"
             findings.append(Finding("remark", f"Predictions are sampled, not linearised. {error}"))
-    record["predictive"] = predictive
+    record |= {"predictive": predictive, "sites": list(local.sites)}
     sampled = local.unravel(found.law.sample(problem.key(_SAMPLES), draws))
     positions = {}
     for name, value in found.mode.position.items():
