@@ -27,7 +27,7 @@ from bayesnn_ppl.cli.reading_arguments import (
     add_resume,
     add_runs,
 )
-from bayesnn_ppl.cli.reporting import add_report, add_watch
+from bayesnn_ppl.cli.reporting import add_gallery, add_report, add_watch
 
 __all__ = ["build_parser"]
 
@@ -93,6 +93,12 @@ def build_parser() -> tuple[Parser, list[str]]:
             "serve the page of a run in progress",
             add_watch,
             "reporting:run_watch",
+        ),
+        (
+            "gallery",
+            "write a page on which samplers move",
+            add_gallery,
+            "reporting:run_gallery",
         ),
         ("predict", "predict with a saved run, as CSV", add_predict, "predicting:run_predict"),
         ("resume", "go on with a run that was ended early", add_resume, "going_on:run_resume"),

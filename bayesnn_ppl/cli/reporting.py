@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
 # The parser needs this file for every command, so what is slow to import is imported below.
 
-__all__ = ["add_report", "add_watch", "run_report", "run_watch"]
+__all__ = [
+    "add_gallery",
+    "add_report",
+    "add_watch",
+    "run_gallery",
+    "run_report",
+    "run_watch",
+]
 
 _MODEL = (
     "the .py file of runs that were made with one; without it they are judged by what they kept"
@@ -71,6 +78,71 @@ def add_watch(parser: Parser) -> None:
     )
     option(parser, "--model", _MODEL, metavar="FILE.py", unit="path", shown="none")
     switch(parser, "--browser", "open the page in the browser of this machine")
+
+
+def add_gallery(parser: Parser) -> None:
+    """The arguments of `bayesnn gallery`."""
+    parser.add_argument(
+        "out", metavar="FILE.html", help="the page to write; an earlier one is replaced"
+    )
+    option(
+        parser,
+        "--draws",
+        "draws of each chain; the file grows with them",
+        default=240,
+        type=whole(40),
+        metavar="N",
+        unit="draws per chain",
+    )
+    option(
+        parser,
+        "--samplers",
+        "those to show, separated by commas",
+        metavar="NAME,NAME",
+        unit="words",
+        shown="all eight",
+    )
+    option(
+        parser,
+        "--targets",
+        "those to show, separated by commas",
+        metavar="NAME,NAME",
+        unit="words",
+        shown="all eight",
+    )
+    option(
+        parser, "--seed", "seed of everything random", default=0, type=whole(0), metavar="N",
+        unit="number",
+    )  # fmt: skip
+
+
+def run_gallery(arguments: argparse.Namespace) -> int:
+    """Run the kernels on every target, and write the page."""
+    from bayesnn_ppl.report.gallery import gallery
+
+    out = Path(arguments.out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"The gallery is a page, *.html, not `{out}`.")
+    if out.is_dir() or not out.parent.is_dir():
+        raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
+    chosen = {
+        name: tuple(word.strip() for word in value.split(","))
+        for name in ("samplers", "targets")
+        if (value := getattr(arguments, name)) is not None
+    }
+    page = gallery(
+        draws=arguments.draws,
+        seed=arguments.seed,
+        report=None if arguments.json else note,
+        **chosen,
+    )
+    page.save(out)
+    size = out.stat().st_size
+    if arguments.json:
+        print_json({"file": str(out), "bytes": size})
+    else:
+        print(f"Wrote the gallery to {out} ({size / 1e6:.1f} MB); open it in any browser.")
+    return 0
 
 
 def run_report(arguments: argparse.Namespace) -> int:

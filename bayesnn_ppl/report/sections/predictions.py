@@ -137,7 +137,8 @@ def _listed(
 def _labels(subject: Subject) -> str:
     p = np.asarray(subject.prediction.probabilities, dtype=np.float64)
     labels = np.asarray(subject.targets)
-    curve = reliability(p, labels)
+    # Equal widths: of equal masses most would lie at full confidence.
+    curve = reliability(p, labels, bins=10, binning="equal_width")
     share = float((p.argmax(-1) == labels).mean())
     drawn = figure(
         plot_reliability(curve.confidence, curve.accuracy, curve.rows),
