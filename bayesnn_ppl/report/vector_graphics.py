@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from matplotlib import rc_context, rc_params_from_file
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bayesnn_ppl.plots.figure import STYLE
@@ -120,7 +121,7 @@ def _adapt(element: ElementTree.Element, name: str) -> None:
 def _palette() -> list[str]:
     """The colours of the style, but for black, which is ink like that of the axes."""
     colours = rc_params_from_file(STYLE)["axes.prop_cycle"].by_key()["color"]
-    return [f"#{colour.lower()}" for colour in colours if colour != "000000"]
+    return [name for colour in colours if (name := to_hex(colour)) != "#000000"]
 
 
 def _short(match: re.Match[str]) -> str:
