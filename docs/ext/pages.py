@@ -37,6 +37,7 @@ _NAMES = re.compile(r"^ {4}(?:\w+, )*\w+,$")
 
 
 def setup(app):
+    """What Sphinx calls."""
     app.connect("builder-inited", _write)
     # Before napoleon, which turns sections into reStructuredText.
     app.connect("autodoc-process-docstring", _as_text, priority=400)

@@ -114,9 +114,11 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
         with urllib.request.urlopen(address) as answer:
             assert b"Verdict" in answer.read()
         with browser() as driver:
+            from selenium.webdriver.support.ui import WebDriverWait
+
             driver.get(address)
-            assert "The run is complete" in driver.find_element("id", "progress").text or fits(
-                driver
+            WebDriverWait(driver, 60).until(
+                lambda _: "The run is complete" in driver.find_element("id", "progress").text
             )
             assert complaints(driver) == [] and fits(driver)
             assert all(url.startswith((address, "data:")) for url in asked_for(driver))

@@ -44,12 +44,13 @@ def complaints(driver):
 
 
 def asked_for(driver):
-    """Addresses that were requested since the last call."""
+    """Addresses that pages of ours requested since the last call; not the browser's own pages."""
     messages = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
     return [
         message["params"]["request"]["url"]
         for message in messages
         if message["method"] == "Network.requestWillBeSent"
+        and not message["params"]["documentURL"].startswith("chrome:")
     ]
 
 

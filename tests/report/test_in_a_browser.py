@@ -5,8 +5,6 @@ import pytest
 from bayesnn_ppl.report.gallery import gallery
 from tests.report.browser import asked_for, browser, colours, complaints, fits
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture(scope="module")
 def report_file(page, tmp_path_factory):
@@ -95,11 +93,11 @@ def test_gallery(gallery_file):
         driver.get(gallery_file)
 
         def readings():
-            names, values = (
-                [e.text for e in driver.find_elements("css selector", f"#readings {tag}")]
-                for tag in ("dt", "dd")
+            # In one call: the page replaces them with every draw.
+            return driver.execute_script(
+                "return Object.fromEntries([...document.querySelectorAll('#readings div')]"
+                ".map((pair) => [...pair.children].map((part) => part.textContent)))"
             )
-            return dict(zip(names, values, strict=True))
 
         first = int(readings()["draw"].split()[0])
         WebDriverWait(driver, 20).until(lambda _: readings()["draw"] == "40 of 40")
