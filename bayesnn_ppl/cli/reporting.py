@@ -152,6 +152,8 @@ def run_report(arguments: argparse.Namespace) -> int:
     from bayesnn_ppl.report.building import built
 
     folders, reference = folders_of(arguments.run_folders, arguments.reference)
+    runs, file = _opened(folders, arguments.model)
+    _require_same_data(runs)
     single = len(folders) == 1
     default = next(iter(folders.values())) / "report.html" if single else Path("report.html")
     out = Path(arguments.out) if arguments.out else default
@@ -159,8 +161,6 @@ def run_report(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out takes the name of a page, *.html, not `{out}`.")
     if out.is_dir() or not out.parent.is_dir():
         raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
-    runs, file = _opened(folders, arguments.model)
-    _require_same_data(runs)
     subjects = [
         _subject(index, name, folders[name], run, program, arguments.gradients)
         for index, (name, (run, program)) in enumerate(runs.items())

@@ -124,7 +124,7 @@ def serve(
         server = ThreadingHTTPServer((HOST, port), _handler(watched))
     except (OSError, OverflowError) as error:
         raise OSError(
-            f"The port {port} cannot be used: {error}. Choose another one with --port, or 0 for "
+            f"The port {port} cannot be used: {str(error).rstrip('.')}. Choose another one with --port, or 0 for "
             "any that is free."
         ) from None
     server.daemon_threads = True
