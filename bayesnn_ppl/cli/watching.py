@@ -123,9 +123,10 @@ def serve(
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(watched))
     except (OSError, OverflowError) as error:
+        why = str(error).rstrip(".")
         raise OSError(
-            f"The port {port} cannot be used: {str(error).rstrip('.')}. Choose another one with --port, or 0 for "
-            "any that is free."
+            f"The port {port} cannot be used: {why}. Choose another one with --port, or 0 for any "
+            "that is free."
         ) from None
     server.daemon_threads = True
     address = f"http://{HOST}:{server.server_address[1]}/"
