@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         nn,
         plots,
         priors,
+        report,
     )
     from bayesnn_ppl.inference import (
         approximations,
@@ -81,6 +82,7 @@ _MODULES = {
     "plots": "plots",
     "preconditioners": "inference.preconditioners",
     "priors": "priors",
+    "report": "report",
     "schedules": "inference.schedules",
 }
 
@@ -113,6 +115,7 @@ __all__ = [
     "preconditioners",
     "priors",
     "random_network",
+    "report",
     "resume",
     "sample",
     "schedules",

@@ -1,10 +1,22 @@
-"""Sphinx configuration: a few Markdown files, warnings as errors (`make docs`)."""
+"""Sphinx configuration: Markdown files and docstrings, warnings as errors (`make docs`)."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "ext"))
 
 project = "bayesnn_ppl"
 author = "The bayesnn_ppl authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pages"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
-myst_enable_extensions = ["dollarmath"]
+exclude_patterns = ["_build", "ext", "_generated/bnn_hmc_flags.md"]
 myst_heading_anchors = 3
-html_theme = "alabaster"
+# Words in single quotes of a docstring are code, as in Markdown.
+default_role = "code"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+# Light, dark and narrow, with fonts of the reader's own machine: nothing is fetched.
+html_theme = "furo"
+html_title = "bayesnn_ppl"
+html_show_sourcelink = False
+html_copy_source = False

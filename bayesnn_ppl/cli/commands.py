@@ -27,6 +27,7 @@ from bayesnn_ppl.cli.reading_arguments import (
     add_resume,
     add_runs,
 )
+from bayesnn_ppl.cli.reporting import add_gallery, add_report, add_watch
 
 __all__ = ["build_parser"]
 
@@ -81,6 +82,24 @@ def build_parser() -> tuple[Parser, list[str]]:
         ("diagnose", "say whether a saved run has converged", add_diagnose, "reading:run_diagnose"),
         ("evaluate", "score a saved run on held-out rows", add_evaluate, "reading:run_evaluate"),
         ("compare", "score saved runs on the same rows", add_compare, "comparing:run_compare"),
+        (
+            "report",
+            "write a page about saved runs",
+            add_report,
+            "reporting:run_report",
+        ),
+        (
+            "watch",
+            "serve the page of a run in progress",
+            add_watch,
+            "reporting:run_watch",
+        ),
+        (
+            "gallery",
+            "write a page on which samplers move",
+            add_gallery,
+            "reporting:run_gallery",
+        ),
         ("predict", "predict with a saved run, as CSV", add_predict, "predicting:run_predict"),
         ("resume", "go on with a run that was ended early", add_resume, "going_on:run_resume"),
         ("extend", "make more draws of a run", add_extend, "going_on:run_extend"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # The parser needs this file for every command, so what is slow to import is imported below.
 
-__all__ = ["add_compare", "run_compare"]
+__all__ = ["add_compare", "folders_of", "require_same_data", "run_compare"]
 
 _FORMATS = (".png", ".pdf", ".svg")
 
@@ -58,7 +58,12 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from bayesnn_ppl.cli.user_model import failures_named
 
     out = None if arguments.out is None else _new_figure(Path(arguments.out))
-    folders, reference = _folders(arguments.run_folders, arguments.reference)
+    folders, reference = folders_of(arguments.run_folders, arguments.reference)
+    if len(folders) < 2:
+        raise ValueError(
+            f"`{arguments.run_folders[0]}` is one run, and a comparison needs two. Name others "
+            "after it, or score it alone with `bayesnn evaluate`."
+        )
     runs, posteriors, file = _opened(folders, arguments.model)
     first = next(iter(runs.values()))
     x = y = None
@@ -91,7 +96,7 @@ def _new_figure(path: Path) -> Path:
     return path
 
 
-def _folders(given: list[str], reference: str | None) -> tuple[dict[str, Path], str | None]:
+def folders_of(given: list[str], reference: str | None) -> tuple[dict[str, Path], str | None]:
     """Name -> folder, the reference among them, and its name."""
     places = [Path(folder) for folder in given]
     resolved = [place.resolve() for place in places]
@@ -101,11 +106,6 @@ def _folders(given: list[str], reference: str | None) -> tuple[dict[str, Path], 
     if reference is not None and Path(reference).resolve() not in resolved:
         places.append(Path(reference))
         resolved.append(places[-1].resolve())
-    if len(places) < 2:
-        raise ValueError(
-            f"`{places[0]}` is one run, and a comparison needs two. Name others after it, or score "
-            "it alone with `bayesnn evaluate`."
-        )
     short = [place.name for place in resolved]
     names = short if len(set(short)) == len(short) else [str(place) for place in places]
     chosen = None if reference is None else names[resolved.index(Path(reference).resolve())]
@@ -122,7 +122,7 @@ def _opened(
     runs = {name: open_run(folder) for name, folder in folders.items()}
     (first, one), *others = runs.items()
     for name, run in others:
-        _require_same_data(first, one, name, run)
+        require_same_data(first, one, name, run)
     if model is not None and all("zoo" in run.model for run in runs.values()):
         raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
     posteriors, file = {}, None
@@ -136,7 +136,13 @@ def _opened(
     return runs, posteriors, file
 
 
-def _require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
+def require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
+    """Refuse two runs whose test rows are not the same.
+
+    Raises:
+        ValueError: values, split or preparation differ.
+    """
+
     def part(of: "Run") -> dict[str, Any]:
         return {key: value for key, value in of.data.items() if key != "name"}
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.baselines import (
+from bayesnn_ppl.cli.devices import prepare_devices
+from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name, table
+from bayesnn_ppl.cli.runs import Run, open_run, remember
+from bayesnn_ppl.cli.sampling import reserved
+from bayesnn_ppl.report.baselines import (
     Forecast,
     comparison,
     linear_regression,
     posterior_forecast,
     training_mean,
 )
-from bayesnn_ppl.cli.devices import prepare_devices
-from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name, table
-from bayesnn_ppl.cli.runs import Run, open_run, remember
-from bayesnn_ppl.cli.sampling import reserved
 
 __all__ = ["run_demo"]
 
@@ -39,6 +39,7 @@ CONTENT = {
     "scores.json",
     "starts.npz",
     "diagnosis.json",
+    "report.html",
     "figures",
     "predictions.csv",
 }
@@ -88,6 +89,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
         model={"zoo": "mlp", "options": {"hidden": list(HIDDEN)}},
         posterior_temperature=1.0,
         data={"name": DATA, "split": 0},
+        command=getattr(arguments, "command", None),
     ).write(folder)
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     figures = _draw_figures(folder / "figures", posterior, dataset, prediction, y)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 import warnings
@@ -48,6 +49,8 @@ def _parse(given: list[str]) -> argparse.Namespace | None:
     arguments, unknown = parser.parse_known_args(given)
     command: Parser = arguments.parser
     command.refuse_unknown(unknown)
+    # A run remembers what was typed, so that its report can say how to have it again.
+    arguments.command = shlex.join(["bayesnn", *given])
     return arguments
 
 

@@ -44,6 +44,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
         data=data,
         kernel={"approximation": arguments.approximation, "settings": settings},
         reference=arguments.reference,
+        command=getattr(arguments, "command", None),
     )
     check_reference(run, weights=arguments.keep == "weights")
     label = f"{Path(run.model_label).stem}-{arguments.approximation}"

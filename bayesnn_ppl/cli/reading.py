@@ -11,7 +11,7 @@ from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
 from bayesnn_ppl.cli.runs import Run, open_run
 from bayesnn_ppl.cli.user_model import failures_named
 
-__all__ = ["open_posterior", "run_diagnose", "run_evaluate"]
+__all__ = ["open_posterior", "predicting", "run_diagnose", "run_evaluate"]
 
 _SNGP_SETTINGS = ("features", "length_scale", "scale", "bound")
 
@@ -21,10 +21,10 @@ def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None
     folder = Path(arguments.run_folder)
     run = open_run(folder)
     program, path = run.load_model(arguments.model)
-    return run, bnn.load(folder, _predicting(run, bnn.load(folder).provenance, program)), path
+    return run, bnn.load(folder, predicting(run, bnn.load(folder).provenance, program)), path
 
 
-def _predicting(run: Run, made: dict[str, Any], program: Any) -> Any:
+def predicting(run: Run, made: dict[str, Any], program: Any) -> Any:
     """The program that the draws predict by; that of SNGP has another last layer."""
     if made["kernel"] != "SNGP":
         return program

@@ -40,6 +40,7 @@ def run_recipe(arguments: argparse.Namespace) -> int:
     more = [f"--out={folder}"]
     more += [flag for flag in ("--quiet", "--no-diagnose", "--json") if _given(arguments, flag)]
     command = arguments_of(recipe.command, settings, where, more)
+    command.command = line_of(recipe.command, settings, where)
     if not (arguments.quiet or arguments.json):
         note(f"{recipe.title} ({recipe.source})")
         note(f"Scale {scale}: {recipe.scales[scale].note}")

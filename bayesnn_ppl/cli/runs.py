@@ -32,6 +32,7 @@ class Run:
         standardisation: `Standardisation.to_dict()`.
         kernel: the options of `bayesnn sample` that made the kernel; empty for a demo.
         reference: whose predictions at the test rows the run is compared with, or None.
+        command: what was typed, as a shell takes it; None where it is not known.
         format: version of this file.
     """
 
@@ -47,6 +48,7 @@ class Run:
     standardisation: dict[str, Any]
     kernel: dict[str, Any] = field(default_factory=dict)
     reference: str | None = None
+    command: str | None = None
     format: int = _FORMAT
 
     @property
@@ -143,6 +145,7 @@ def remember(
     data: dict[str, Any],
     kernel: dict[str, Any] | None = None,
     reference: str | None = None,
+    command: str | None = None,
 ) -> Run:
     """The `Run` of a model on a data set."""
     return Run(
@@ -158,6 +161,7 @@ def remember(
         standardisation=dataset.standardisation.to_dict(),
         kernel=kernel or {},
         reference=reference,
+        command=command,
     )
 
 

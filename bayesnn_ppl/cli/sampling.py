@@ -62,6 +62,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
         data=data,
         kernel=chosen_kernel(options),
         reference=arguments.reference,
+        command=getattr(arguments, "command", None),
     )
     check_reference(run, weights=arguments.keep == "weights")
     label = Path(run.model_label).stem

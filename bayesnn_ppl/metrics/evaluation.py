@@ -75,6 +75,10 @@ class Evaluation(Mapping[str, float]):
             lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
         return "\n".join(lines)
 
+    def meaning(self, name: str) -> str:
+        """What a score is, in a few words."""
+        return _meaning(name)
+
     def to_dict(self) -> dict[str, Any]:
         """Task, number of rows and scores in one flat dictionary."""
         return {"task": self.task, "rows": self.rows, **self.scores}

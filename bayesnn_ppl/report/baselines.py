@@ -1,11 +1,20 @@
-"""What a Bayesian network has to be compared with: linear regression and the mean."""
+"""What a Bayesian network has to be compared with: linear models, the mean, shares of classes."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
-__all__ = ["Forecast", "comparison", "linear_regression", "posterior_forecast", "training_mean"]
+__all__ = [
+    "Forecast",
+    "Vote",
+    "class_shares",
+    "comparison",
+    "linear_regression",
+    "logistic_regression",
+    "posterior_forecast",
+    "training_mean",
+]
 
 LEVEL = 0.9
 
@@ -97,3 +106,47 @@ def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
         f"Row by row, the squared error of the {first.name} lies {square} that of the "
         f"{second.name}, and its NLL {nll}: {tell}."
     )
+
+
+class Vote(NamedTuple):
+    """What one method says of n test rows with labels.
+
+    Attributes:
+        name: of the method.
+        probabilities: of the classes, shape (n, K).
+    """
+
+    name: str
+    probabilities: np.ndarray
+
+    def scores(self, labels: np.ndarray) -> dict[str, float]:
+        """Accuracy, mean NLL and Brier score against labels of shape (n,)."""
+        from bayesnn_ppl import metrics
+
+        return {
+            "accuracy": float(metrics.accuracy(self.probabilities, labels)),
+            "nll": float(metrics.nll_probabilities(self.probabilities, labels)),
+            "brier": float(metrics.brier(self.probabilities, labels)),
+        }
+
+
+def logistic_regression(x: np.ndarray, labels: np.ndarray, x_new: np.ndarray, classes: int) -> Vote:
+    """Maximum a posteriori logistic regression with the unit prior of scikit-learn (C = 1).
+
+    Args:
+        x, labels: training rows, (n, d) and (n,).
+        x_new: test rows.
+        classes: K; one that no training row has gets the probability 0.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(max_iter=2000).fit(x, labels)
+    probabilities = np.zeros((len(x_new), classes))
+    probabilities[:, fitted.classes_.astype(int)] = fitted.predict_proba(x_new)
+    return Vote("logistic regression", probabilities)
+
+
+def class_shares(labels: np.ndarray, rows: int, classes: int) -> Vote:
+    """The shares of the classes in training, with one row added to each, whatever the inputs."""
+    counts = np.bincount(labels, minlength=classes) + 1.0
+    return Vote("shares of the classes", np.tile(counts / counts.sum(), (rows, 1)))

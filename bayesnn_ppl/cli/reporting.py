@@ -1,0 +1,263 @@
+"""`bayesnn report` and `bayesnn watch`: runs as a page, finished or while they go on."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesnn_ppl.cli.output import note, print_json
+from bayesnn_ppl.cli.parser import Parser, option, switch, whole
+
+if TYPE_CHECKING:
+    from bayesnn_ppl.cli.runs import Run
+    from bayesnn_ppl.report.subject import Subject
+
+# The parser needs this file for every command, so what is slow to import is imported below.
+
+__all__ = [
+    "add_gallery",
+    "add_report",
+    "add_watch",
+    "run_gallery",
+    "run_report",
+    "run_watch",
+]
+
+_MODEL = (
+    "the .py file of runs that were made with one; without it they are judged by what they kept"
+)
+
+
+def add_report(parser: Parser) -> None:
+    """The arguments of `bayesnn report`."""
+    parser.add_argument(
+        "run_folders",
+        nargs="+",
+        metavar="RUN",
+        help="folders that `bayesnn sample` or `bayesnn fit` made; several stand side by side",
+    )
+    option(
+        parser,
+        "--out",
+        "the page to write; an earlier one is replaced",
+        metavar="FILE.html",
+        unit="path",
+        shown="report.html in the folder of the run, or here for several",
+    )
+    option(parser, "--model", _MODEL, metavar="FILE.py", unit="path", shown="none")
+    option(
+        parser,
+        "--reference",
+        "the run among them that distances are to",
+        metavar="RUN",
+        unit="path",
+        shown="none, and no distances",
+    )
+    option(
+        parser,
+        "--gradients",
+        "draws at which the configurational temperature is read, each a pass over the training "
+        "rows; 0 for none",
+        default=200,
+        type=whole(0),
+        metavar="N",
+        unit="draws",
+    )
+
+
+def add_watch(parser: Parser) -> None:
+    """The arguments of `bayesnn watch`."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of a run, which may still go on")
+    option(
+        parser,
+        "--port",
+        "port of this machine to serve the page at; 0 takes a free one",
+        default=8765,
+        type=whole(0),
+        metavar="PORT",
+        unit="number",
+    )
+    option(parser, "--model", _MODEL, metavar="FILE.py", unit="path", shown="none")
+    switch(parser, "--browser", "open the page in the browser of this machine")
+
+
+def add_gallery(parser: Parser) -> None:
+    """The arguments of `bayesnn gallery`."""
+    parser.add_argument(
+        "out", metavar="FILE.html", help="the page to write; an earlier one is replaced"
+    )
+    option(
+        parser,
+        "--draws",
+        "draws of each chain; the file grows with them",
+        default=240,
+        type=whole(40),
+        metavar="N",
+        unit="draws per chain",
+    )
+    option(
+        parser,
+        "--samplers",
+        "those to show, separated by commas",
+        metavar="NAME,NAME",
+        unit="words",
+        shown="all eight",
+    )
+    option(
+        parser,
+        "--targets",
+        "those to show, separated by commas",
+        metavar="NAME,NAME",
+        unit="words",
+        shown="all eight",
+    )
+    option(
+        parser, "--seed", "seed of everything random", default=0, type=whole(0), metavar="N",
+        unit="number",
+    )  # fmt: skip
+
+
+def run_gallery(arguments: argparse.Namespace) -> int:
+    """Run the kernels on every target, and write the page."""
+    from bayesnn_ppl.report.gallery import gallery
+
+    out = Path(arguments.out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"The gallery is a page, *.html, not `{out}`.")
+    if out.is_dir() or not out.parent.is_dir():
+        raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
+    chosen = {
+        name: tuple(word.strip() for word in value.split(","))
+        for name in ("samplers", "targets")
+        if (value := getattr(arguments, name)) is not None
+    }
+    page = gallery(
+        draws=arguments.draws,
+        seed=arguments.seed,
+        report=None if arguments.json else note,
+        **chosen,
+    )
+    page.save(out)
+    size = out.stat().st_size
+    if arguments.json:
+        print_json({"file": str(out), "bytes": size})
+    else:
+        print(f"Wrote the gallery to {out} ({size / 1e6:.1f} MB); open it in any browser.")
+    return 0
+
+
+def run_report(arguments: argparse.Namespace) -> int:
+    """Write the page, and say where it is and what it says."""
+    from bayesnn_ppl.cli.comparing import folders_of
+    from bayesnn_ppl.cli.user_model import failures_named
+    from bayesnn_ppl.report.building import built
+
+    folders, reference = folders_of(arguments.run_folders, arguments.reference)
+    runs, file = _opened(folders, arguments.model)
+    _require_same_data(runs)
+    single = len(folders) == 1
+    default = next(iter(folders.values())) / "report.html" if single else Path("report.html")
+    out = Path(arguments.out) if arguments.out else default
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out takes the name of a page, *.html, not `{out}`.")
+    if out.is_dir() or not out.parent.is_dir():
+        raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
+    subjects = [
+        _subject(index, name, folders[name], run, program, arguments.gradients)
+        for index, (name, (run, program)) in enumerate(runs.items())
+    ]
+    with failures_named(file):
+        page = built(subjects, reference=reference)
+    page.save(out)
+    size = out.stat().st_size
+    if arguments.json:
+        print_json({"file": str(out), "bytes": size, "runs": page.statuses})
+        return 0
+    for name, status in page.statuses.items():
+        print(f"{name}: {status}")
+    print(f"Wrote the report to {out} ({size / 1e6:.1f} MB); open it in any browser.")
+    return 0
+
+
+def run_watch(arguments: argparse.Namespace) -> int:
+    """Serve the page of a run until Ctrl-C."""
+    from bayesnn_ppl.cli.watching import Watched, serve
+
+    folder = Path(arguments.run_folder)
+    runs, _ = _opened({folder.resolve().name: folder}, arguments.model)
+    (name, (run, program)), *_ = runs.items()
+
+    def subject() -> "Subject":
+        return _subject(0, name, folder, run, program, 0, kept=True)
+
+    def started(address: str) -> None:
+        if arguments.json:
+            print_json({"address": address, "run": str(folder)})
+        else:
+            note(f"Watching {folder} at {address} (Ctrl-C ends).")
+
+    serve(
+        Watched(folder, name, subject),
+        port=arguments.port,
+        started=started,
+        browser=arguments.browser,
+    )
+    return 0
+
+
+def _opened(
+    folders: dict[str, Path], model: str | None
+) -> tuple[dict[str, tuple["Run", Any]], Path | None]:
+    """Name -> the run and its program, None where it is not known; and the user's file."""
+    from bayesnn_ppl.cli.runs import open_run
+
+    runs = {name: open_run(folder) for name, folder in folders.items()}
+    if model is not None and all("zoo" in run.model for run in runs.values()):
+        raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
+    found, file = {}, None
+    for name, run in runs.items():
+        program = None
+        if "zoo" in run.model:
+            program, _ = run.load_model(None)
+        elif model is not None:
+            program, file = run.load_model(model)
+        found[name] = (run, program)
+    return found, file
+
+
+def _require_same_data(runs: dict[str, tuple["Run", Any]]) -> None:
+    from bayesnn_ppl.cli.comparing import require_same_data
+
+    (first, (one, _)), *others = runs.items()
+    for name, (run, _) in others:
+        require_same_data(first, one, name, run)
+
+
+def _subject(
+    index: int,
+    name: str,
+    folder: Path,
+    run: "Run",
+    program: Any,
+    gradients: int,
+    *,
+    kept: bool = False,
+) -> "Subject":
+    """What the page is told of a run; where `kept`, only what the run itself recorded is used."""
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.cli.reading import predicting
+    from bayesnn_ppl.report.subject import Subject
+
+    posterior = bnn.load(folder)
+    kept = kept and posterior.probe is not None
+    rows: dict[str, Any] = {}
+    if program is not None and posterior.has_weights and not kept:
+        dataset = run.load_data()
+        posterior = bnn.load(folder, predicting(run, posterior.provenance, program))
+        rows = {"x": dataset.test.x, "y": dataset.test.y, "train": tuple(dataset.train)}
+    words = {
+        "command": run.command,
+        "data": f"{run.model_label} on {run.data_label}",
+        "target": run.target_name,
+        "classes": run.class_names,
+    }
+    return Subject(name, f"run{index}", posterior, gradients=gradients, words=words, **rows)

@@ -1,0 +1,9 @@
+"""The report of a run: one page of HTML that needs no network, no script and no program.
+
+`page` puts together what the diagnosis, the figures and the scores of a posterior say, the verdict
+first. `bayesnn report` and `bayesnn watch` are made of it.
+"""
+
+from bayesnn_ppl.report.building import Page, page
+
+__all__ = ["Page", "page"]

@@ -1,0 +1,230 @@
+"""From posteriors to one page of HTML that stands alone."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import bayesnn_ppl
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.report import markup
+from bayesnn_ppl.report.sections.baselines import baselines
+from bayesnn_ppl.report.sections.chains import chains, energy
+from bayesnn_ppl.report.sections.comparison import comparison
+from bayesnn_ppl.report.sections.functions import functions, weights
+from bayesnn_ppl.report.sections.predictions import predictions
+from bayesnn_ppl.report.sections.provenance import provenance, sampler
+from bayesnn_ppl.report.sections.temperatures import temperatures
+from bayesnn_ppl.report.sections.verdict import overview, verdict
+from bayesnn_ppl.report.subject import Subject
+
+__all__ = ["Page", "assets", "built", "document", "page"]
+
+_FOLDER = Path(__file__).parent
+_GRADIENTS = 200
+
+# In the order of a reader's questions.
+_SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {
+    "verdict": ("Verdict", verdict),
+    "functions": ("Convergence of the functions", functions),
+    "predictions": ("Predictions and calibration", predictions),
+    "baselines": ("Beside simple methods", baselines),
+    "chains": ("Chains", chains),
+    "sampler": ("Sampler", lambda s: sampler(s) + ("" if s.fitted else energy(s))),
+    "temperatures": ("Temperatures", temperatures),
+    "weights": ("Convergence of the weights", weights),
+    "provenance": ("Provenance", provenance),
+}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report.
+
+    Attributes:
+        html: the whole page; it asks for nothing outside itself.
+        statuses: name of each run -> its verdict in a word.
+    """
+
+    html: str
+    statuses: Mapping[str, str]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file, in place of an earlier one.
+
+        Raises:
+            FileNotFoundError: its folder does not exist.
+        """
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"The folder `{path.parent}` does not exist. Make it first.")
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+
+def page(
+    posteriors: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    train: tuple[Any, Any] | None = None,
+    reference: str | None = None,
+    gradients: int = _GRADIENTS,
+    words: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Page:
+    """The report of one posterior, or of several side by side.
+
+    Verdict first; then functions, predictions and calibration, baselines, chains, the sampler,
+    temperatures, weights, and the provenance with what repeats the run. One file of HTML without
+    outside parts: readable without scripts, printable, light and dark.
+
+    Args:
+        posteriors: a `Posterior` of `sample` or `fit`, or name -> posterior.
+        x: held-out inputs, leading axis N, as the model was given them. Without x and y, the
+            probes that the runs kept; a run without one is judged by its weights alone.
+        y: their targets.
+        train: the training rows `(x, y)`, for baselines and the configurational temperature.
+        reference: name of the posterior that the others are held against.
+        gradients: at how many draws the configurational temperature is read, each a pass over
+            the training rows; 0 for none.
+        words: name -> what is known besides: `command` that repeats the run, `data`, `target`,
+            `classes`.
+
+    Returns:
+        A `Page`; `page.save("report.html")` writes it.
+
+    Raises:
+        ValueError: there is no posterior, an unknown reference, `x` comes without `y`, or a
+            posterior holds nothing to judge.
+        TypeError: something that is no posterior.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> data = bnn.data.load("diabetes")
+        >>> fit = bnn.fit(bnn.approximations.MAP(bnn.models.linear(), epochs=5), *data.train)
+        >>> bnn.report.page(fit, *data.test).statuses.keys()
+        dict_keys(['run'])
+    """
+    named = {"run": posteriors} if isinstance(posteriors, Posterior) else dict(posteriors)
+    if not named:
+        raise ValueError("There is no posterior to report on.")
+    for name, posterior in named.items():
+        if not isinstance(posterior, Posterior):
+            raise TypeError(
+                f"`posteriors[{name!r}]` is {type(posterior).__name__}, but a report is about what "
+                "`sample`, `fit` or `load` returned."
+            )
+    if (x is None) != (y is None):
+        raise ValueError("Give `x` and `y` both, or neither to judge at the probes of the runs.")
+    if reference is not None and reference not in named:
+        raise ValueError(f"`reference` is {reference!r}, which is none of {', '.join(named)}.")
+    gradients = whole_number(gradients, "`gradients`", at_least=0)
+    subjects = []
+    for index, (name, posterior) in enumerate(named.items()):
+        able = posterior.model is not None and posterior.has_weights
+        rows = {"x": x, "y": y} if able and x is not None else {}
+        known = (words or {}).get(name, {})
+        subjects.append(
+            Subject(
+                name,
+                f"run{index}",
+                posterior,
+                train=train,
+                gradients=gradients,
+                words=known,
+                **rows,
+            )
+        )
+    return built(subjects, reference=reference)
+
+
+def built(subjects: list[Subject], *, reference: str | None = None, script: str = "") -> Page:
+    """A page of subjects.
+
+    Args:
+        subjects: one or several.
+        reference: the name of the one that distances are to.
+        script: JavaScript besides that of every page.
+    """
+    parts, contents = [], []
+    if len(subjects) > 1:
+        parts.append(markup.section("overview", "Side by side", overview(subjects)))
+        contents.append(("overview", "Side by side"))
+    for name, (title, made) in _SECTIONS.items():
+        bodies = [(s, made(s)) for s in subjects]
+        if not any(body for _, body in bodies):
+            continue
+        contents.append((name, title))
+        parts.append(markup.section(name, title, _beside(bodies, name)))
+        if name == "verdict" and len(subjects) > 1:
+            body = comparison(subjects, reference)
+            parts.append(markup.section("comparison", "The same rows", body))
+            contents.append(("comparison", "The same rows"))
+    remarks = [remark for s in subjects for remark in s.remarks]
+    if remarks:
+        words = "".join(map(markup.paragraph, remarks))
+        parts.append(markup.section("remarks", "What could not be shown", words))
+    title = ", ".join(s.name for s in subjects[:3]) + (" and more" if len(subjects) > 3 else "")
+    about = [s.words["data"] for s in subjects if s.words.get("data")]
+    return Page(
+        document(
+            f"Report: {title}",
+            "".join(parts),
+            contents=contents,
+            subtitle=" · ".join(dict.fromkeys(about)),
+            script=script,
+        ),
+        {s.name: s.diagnosis.status for s in subjects},
+    )
+
+
+def document(
+    title: str,
+    body: str,
+    *,
+    contents: list[tuple[str, str]] | None = None,
+    subtitle: str = "",
+    script: str = "",
+    style: str = "",
+) -> str:
+    """A whole page with the library's style sheet and script inside it.
+
+    Args:
+        title, subtitle: as plain text.
+        body: HTML.
+        contents: identifier and title of each section, for the list of contents.
+        script, style: JavaScript and CSS besides those of every page.
+    """
+    links = "".join(
+        f'<li><a href="#{name}">{markup.text(words)}</a></li>' for name, words in contents or []
+    )
+    return Template(assets("page.html")).substitute(
+        title=markup.text(title),
+        subtitle=f"<p class=subtitle>{markup.text(subtitle)}</p>" if subtitle else "",
+        style=assets("page.css") + style,
+        contents=f'<nav aria-label="Contents"><ol>{links}</ol></nav>' if links else "",
+        body=body,
+        script=assets("page.js") + script,
+        version=markup.text(bayesnn_ppl.__version__),
+    )
+
+
+def assets(name: str) -> str:
+    """A file of this package, without the blank space that indents it."""
+    return re.sub(r"\n\s+", "\n", (_FOLDER / name).read_text(encoding="utf-8"))
+
+
+def _beside(bodies: list[tuple[Subject, str]], name: str) -> str:
+    """The bodies of several runs in columns, each under the name of its run."""
+    if len(bodies) == 1:
+        return bodies[0][1]
+    columns = "".join(
+        f'<article aria-label="{markup.text(s.name)}"><h3 class="run">{markup.text(s.name)}</h3>'
+        f"{body or markup.note('Nothing to show for this run.')}</article>"
+        for s, body in bodies
+    )
+    kind = "runs wide-runs" if name in ("provenance",) else "runs"
+    return f'<div class="{kind}">{columns}</div>'

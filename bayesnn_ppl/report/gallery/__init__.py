@@ -1,0 +1,5 @@
+"""The sampler gallery: how the library's kernels move on targets in the plane, as one page."""
+
+from bayesnn_ppl.report.gallery.drawing import gallery
+
+__all__ = ["gallery"]

@@ -1,0 +1,165 @@
+"""What is predicted, how sure, and whether the sureness is deserved."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesnn_ppl.metrics import reliability
+from bayesnn_ppl.plots import (
+    plot_band,
+    plot_coverage,
+    plot_predicted_observed,
+    plot_reliability,
+)
+from bayesnn_ppl.report import markup
+from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.vector_graphics import figure
+
+__all__ = ["predictions"]
+
+_LEVEL = 0.9
+_MOST_ROWS = 2000  # of a figure
+_MOST_LISTED = 50  # of the table
+_SAMPLES = 4000
+_LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+def predictions(subject: Subject) -> str:
+    """Scores, predictions against observations, and calibration."""
+    if subject.prediction is None:
+        return ""
+    words = ""
+    if subject.scores is not None:
+        scores = subject.scores
+        rows = [(n, markup.number(v), scores.meaning(n)) for n, v in scores.items()]
+        caption = f"Scores on {scores.rows} held-out rows, in the data's units"
+        words = markup.table(caption, ["score", "value", "meaning"], rows, words=(2,))
+    if subject.targets is None:
+        return words
+    if subject.prediction.task == "classification":
+        return words + _labels(subject)
+    if np.ndim(subject.prediction.mean) == 1:
+        return words + _numbers(subject)
+    return words + markup.note("There are several outputs a row, so no row is drawn.")
+
+
+def _numbers(subject: Subject) -> str:
+    prediction = subject.prediction
+    y = np.asarray(prediction.y(subject.targets), dtype=np.float64)
+    mean = np.asarray(prediction.mean, dtype=np.float64)
+    ends = ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2)
+    lower, upper = np.asarray(prediction.quantile(ends), dtype=np.float64)
+    # So many rows as a figure can show; the scores are of all.
+    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _MOST_ROWS)).astype(int))
+    plot = plot_predicted_observed(y[rows], mean[rows], lower[rows], upper[rows], subject.unit)
+    inside = (lower <= y) & (y <= upper)
+    titles: dict[str, list[str]] = {}
+    axis = plot.axes[0]
+    chosen = [part for part in (inside[rows], ~inside[rows]) if part.any()]
+    for index, part in enumerate(chosen):
+        axis.lines[index].set_gid(f"points-{index}")
+        titles[f"points-{index}"] = [
+            f"row {i}: observed {y[i]:.4g}, predicted {mean[i]:.4g}, "
+            f"{_LEVEL:.0%} interval {lower[i]:.4g} to {upper[i]:.4g}"
+            for i in rows[part]
+        ]
+    share = markup.share(float(inside.mean()))
+    parts = [
+        figure(
+            plot,
+            f"{subject.key}-predicted",
+            f"Predicted against observed: {share} of {len(y)} rows lie inside their 90 % interval.",
+            "Point at a row for its numbers; the table below has them too.",
+            titles=titles,
+        )
+    ]
+    # Exact quantiles of 38 levels would take as long as all the rest of the page.
+    count = min(_SAMPLES, prediction.most_samples or _SAMPLES)
+    both = np.concatenate([(1 - _LEVELS) / 2, (1 + _LEVELS) / 2])
+    low, high = np.split(np.quantile(prediction.samples(count), both, axis=0), 2)
+    empirical = ((low <= y) & (y <= high)).mean(axis=1)
+    parts.append(
+        figure(
+            plot_coverage(_LEVELS, empirical, len(y)),
+            f"{subject.key}-coverage",
+            f"Share of observations inside intervals of each probability: {share} inside 90 %.",
+            "Below the diagonal a posterior is too sure of itself, above it not sure enough. The "
+            "band is what chance allows of right intervals.",
+        )
+    )
+    parts += _band(subject, mean, lower, upper, y)
+    return f'<div class="figures">{"".join(parts)}</div>' + _listed(
+        subject, y, mean, lower, upper, inside
+    )
+
+
+def _band(subject: Subject, mean: NDArray, lower: NDArray, upper: NDArray, y: NDArray) -> list[str]:
+    """Along the input, where there is one alone."""
+    x = subject.inputs
+    if x is None or x.ndim != 2 or x.shape[1] != 1:
+        return []
+    plot = plot_band(
+        x[:, 0],
+        mean,
+        lower,
+        upper,
+        x_train=x[:, 0],
+        y_train=y,
+        level=_LEVEL,
+        x_label="input, as the model was given it",
+        y_label=subject.unit or "y",
+    )
+    words = "The predictive band along the one input, and the held-out rows."
+    return [figure(plot, f"{subject.key}-band", words, words)]
+
+
+def _listed(
+    subject: Subject, y: NDArray, mean: NDArray, lower: NDArray, upper: NDArray, inside: NDArray
+) -> str:
+    order = np.argsort(-np.abs(mean - y), kind="stable")[:_MOST_LISTED]
+    aleatoric = np.sqrt(np.asarray(subject.prediction.aleatoric))
+    epistemic = np.sqrt(np.asarray(subject.prediction.epistemic))
+    rows: list[list[Any]] = [
+        [
+            int(i),
+            *(markup.number(float(v[i])) for v in (y, mean, lower, upper, aleatoric, epistemic)),
+            "inside" if inside[i] else "outside",
+        ]
+        for i in order
+    ]
+    header = ["row", "observed", "predicted", "5 %", "95 %", "sd noise", "sd model", "interval"]
+    count = min(len(y), _MOST_LISTED)
+    caption = f"The {count} rows with the largest errors" if count < len(y) else "All rows"
+    return markup.details(caption, markup.table(caption, header, rows, words=(7,)))
+
+
+def _labels(subject: Subject) -> str:
+    p = np.asarray(subject.prediction.probabilities, dtype=np.float64)
+    labels = np.asarray(subject.targets)
+    # Equal widths: of equal masses most would lie at full confidence.
+    curve = reliability(p, labels, bins=10, binning="equal_width")
+    share = float((p.argmax(-1) == labels).mean())
+    drawn = figure(
+        plot_reliability(curve.confidence, curve.accuracy, curve.rows),
+        f"{subject.key}-reliability",
+        f"Accuracy against confidence in bins: {markup.share(share)} of {labels.size} are right.",
+        "Bins below the diagonal are too sure of themselves.",
+    )
+    return f'<div class="figures">{drawn}</div>' + _confusion(subject, p, labels)
+
+
+def _confusion(subject: Subject, p: NDArray, labels: NDArray) -> str:
+    classes = p.shape[-1]
+    if classes > 20 or labels.ndim != 1:
+        return ""
+    names = subject.words.get("classes") or [str(k) for k in range(classes)]
+    counts = np.zeros((classes, classes), int)
+    np.add.at(counts, (labels, p.argmax(-1)), 1)
+    caption = "How often each class (line) is called which (column)"
+    table = markup.table(
+        caption,
+        ["class", *names],
+        [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)],
+    )
+    return markup.details(caption, table)

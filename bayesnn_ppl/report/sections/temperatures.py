@@ -1,0 +1,64 @@
+"""Is the sampler as hot as it should be, layer by layer?"""
+
+from bayesnn_ppl.plots import plot_temperatures
+from bayesnn_ppl.report import markup
+from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.vector_graphics import figure
+
+__all__ = ["temperatures"]
+
+_MOST_ARRAYS = 30
+
+
+def temperatures(subject: Subject) -> str:
+    """The verdict of the thermometers, a figure of the arrays, and a table."""
+    found = subject.temperatures
+    run = subject.run
+    asked = (
+        f"Asked for: temperature {markup.number(run['posterior_temperature'], 3)} of the whole "
+        f"posterior, {markup.number(run['likelihood_temperature'], 3)} of the likelihood."
+    )
+    if found is None:
+        cold = run["posterior_temperature"] != 1 or run["likelihood_temperature"] != 1
+        return markup.paragraph(asked) if cold else ""
+    arrays = found.arrays[:_MOST_ARRAYS]
+    names = [a.name for a in arrays]
+    cut = slice(len(arrays))
+    plot = plot_temperatures(
+        names,
+        {name: values[cut] for name, values in found.readings().items()},
+        expected=found.temperature,
+        tolerance=found.tolerance,
+        over_time={name: values[cut] for name, values in found.over_time().items()},
+    )
+    rows = [
+        [
+            a.name,
+            a.elements,
+            *(_reading(r) for r in (a.kinetic, a.configurational)),
+            a.status,
+        ]
+        for a in found.arrays
+    ]
+    return (
+        f"<p>{markup.badge(found.status)}</p>"
+        + markup.paragraph(found.verdict)
+        + markup.note(asked)
+        + figure(plot, f"{subject.key}-temperatures", f"Temperatures by array: {found.brief()}.")
+        + markup.details(
+            "Temperatures by array",
+            markup.table(
+                "Temperatures by array",
+                ["array", "elements", "kinetic", "configurational", "verdict"],
+                rows,
+                words=(4,),
+            ),
+        )
+    )
+
+
+def _reading(reading: object) -> str:
+    if reading is None:
+        return "–"
+    lower, upper = reading.lower, reading.upper  # type: ignore[attr-defined]
+    return f"{markup.number(reading.value, 3)} ({lower:.3g} to {upper:.3g})"  # type: ignore[attr-defined]

@@ -1,0 +1,133 @@
+"""What a report is about: a posterior, the rows it is judged at, and where it came from."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.metrics import Evaluation, evaluate
+from bayesnn_ppl.posterior import Posterior
+
+__all__ = ["Subject"]
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """A posterior whose predictions at the rows are made already."""
+
+    prediction: Any
+
+    def predict(self, x: Any) -> Any:
+        return self.prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One posterior of a page; everything that is dear is computed once, when it is first asked.
+
+    Attributes:
+        name: of the run.
+        key: the same as part of an identifier.
+        posterior: with its program, or one that kept function values.
+        x, y: held-out rows, in the units the model was given; None for the probe of the run.
+        train: the training rows, `(x, y)`; None where they are not at hand.
+        words: what the command line knows of the run besides: `command`, `data`, `target`,
+            `classes`.
+        gradients: at how many draws the configurational temperature is read; 0 for none.
+    """
+
+    name: str
+    key: str
+    posterior: Posterior
+    _: KW_ONLY
+    x: Any = None
+    y: Any = None
+    train: tuple[Any, Any] | None = None
+    words: Mapping[str, Any] = field(default_factory=dict)
+    gradients: int = 0
+
+    @cached_property
+    def run(self) -> dict[str, Any]:
+        """The provenance."""
+        return self.posterior.provenance
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it came from `fit` and not from a sampler."""
+        return self.run.get("approximation") is not None
+
+    @property
+    def at_probe(self) -> bool:
+        """Whether it is judged by what the run kept."""
+        return self.x is None
+
+    @cached_property
+    def targets(self) -> Any:
+        """Targets of the rows in the model's units; None where none are known."""
+        if not self.at_probe:
+            return self.y
+        probe = self.posterior.probe
+        return None if probe is None else probe[1]
+
+    @cached_property
+    def inputs(self) -> np.ndarray | None:
+        """Inputs of the rows in the model's units; None where there is no probe."""
+        if not self.at_probe:
+            return np.asarray(self.x)
+        probe = self.posterior.probe
+        return None if probe is None else np.asarray(probe[0])
+
+    @cached_property
+    def temperatures(self) -> Any:
+        """What the thermometers say; None where there is none to read."""
+        from bayesnn_ppl.diagnostics.posterior_temperature import recorded_temperatures
+
+        if self.fitted:
+            return None
+        able = self.posterior.model is not None and self.posterior.has_weights
+        if self.gradients and self.train is not None and able and not self.run.get("local"):
+            try:
+                return self.posterior.temperatures(*self.train, gradients=self.gradients)
+            except ValueError as error:
+                self.remarks.append(f"Temperatures could not be read: {error}")
+        return recorded_temperatures(self.posterior)
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What could not be shown, and why."""
+        return []
+
+    @cached_property
+    def diagnosis(self) -> Any:
+        """The verdict, which needs draws or function values."""
+        return self.posterior.diagnose(self.x)
+
+    @cached_property
+    def functions(self) -> dict[str, np.ndarray]:
+        """What each draw's network says at the rows, name -> (chain, draw, N, ...)."""
+        if self.inputs is None:
+            return {}
+        return self.posterior.function_values(self.x)
+
+    @cached_property
+    def prediction(self) -> Any:
+        """The posterior predictive distribution at the rows; None where there are none."""
+        if self.inputs is None:
+            return None
+        return self.posterior.predict(self.x)
+
+    @cached_property
+    def scores(self) -> Evaluation | None:
+        """Held-out scores; None without targets."""
+        if self.targets is None:
+            return None
+        if self.at_probe:
+            return evaluate(self.posterior)
+        return evaluate(_Predicted(self.prediction), self.x, self.y)
+
+    @property
+    def unit(self) -> str | None:
+        """What the target is called, for axes."""
+        return self.words.get("target")

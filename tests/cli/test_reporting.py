@@ -1,0 +1,127 @@
+"""`bayesnn report`, `bayesnn watch` and `bayesnn gallery`."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.watching import Watched
+from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.storage.reading import read_commit
+from tests.report.browser import asked_for, browser, complaints, fits
+
+
+def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert main(["report", str(linear_run), "--out", str(out), "--gradients", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Wrote the report to {out}" in shown and "linear: " in shown
+    page = out.read_text()
+    assert f"bayesnn sample linear --out {linear_run} --quiet" in page
+    assert "linear on diabetes" in page and "disease progression" in page
+    line = ["report", str(linear_run), "--out", str(out), "--gradients", "0", "--json"]
+    assert main(line) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bytes"] == out.stat().st_size and told["runs"].keys() == {"linear"}
+
+
+def test_a_program_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
+    assert main(["report", own_run]) == 0
+    kept = (here / own_run / "report.html").read_text()
+    assert "Beside simple methods" not in kept
+    line = ["report", own_run, "--model", "my_model.py", "--gradients", "5"]
+    assert main(line) == 0
+    full = (here / own_run / "report.html").read_text()
+    assert "Beside simple methods" in full and "Temperatures" in full
+
+
+def test_what_is_refused(linear_run, wine_run, here, capsys):
+    for line, sentence in (
+        ([str(linear_run), str(wine_run)], "Only runs of the same data can be compared"),
+        ([str(linear_run), "--out", "page.pdf"], "the name of a page"),
+        ([str(linear_run), "--out", "nowhere/page.html"], "its folder does not exist"),
+        ([str(linear_run), "--model", "my_model.py"], "--model does not apply"),
+        (["nothing"], "There is no run at `nothing`"),
+    ):
+        assert main(["report", *line]) == 1
+        assert sentence in capsys.readouterr().err
+    assert main(["watch", str(linear_run), "--port", "99999"]) == 1
+    assert "The port 99999 cannot be used" in capsys.readouterr().err
+    assert main(["gallery", "page.pdf"]) == 1 and main(["gallery", "no/page.html"]) == 1
+    assert main(["gallery", "page.html", "--targets", "moon"]) == 1
+    assert "`moon` is unknown" in capsys.readouterr().err
+
+
+def test_the_page_is_made_anew_only_after_a_commit(tmp_path):
+    """Half of a run, a look, the other half, and a look again."""
+    data, kernel = bnn.data.load("diabetes"), bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=3)
+    folder = tmp_path / "run"
+    quiet = {"seed": 0, "progress": False, "chains": 2}
+    bnn.sample(
+        kernel,
+        *data.train,
+        warmup=10,
+        draws=10,
+        out=folder,
+        keep=bnn.Keep(probe=data.test),
+        **quiet,
+    )
+    made = []
+
+    def subject():
+        made.append(read_commit(folder)["draws"])
+        return Subject("run", "run0", bnn.load(folder))
+
+    watched = Watched(folder, "run", subject)
+    first = watched.page()
+    assert watched.page() is first and made == [10]
+    assert watched.state()["commit"] == watched.state()["shown"]
+    bnn.extend(folder, kernel, *data.train, draws=10, progress=False)
+    assert watched.state()["commit"] != watched.state()["shown"]
+    watched._next = 0.0  # as if it had rested
+    assert watched.page() != first and made == [10, 20]
+
+
+def test_before_the_first_draw_there_is_a_page_too(linear_run, tmp_path):
+    folder = tmp_path / "young"
+    folder.mkdir()
+    record = read_commit(linear_run) | {"phase": "warmup", "done": 7, "draws": 0}
+    (folder / "commit.json").write_text(json.dumps(record))
+    (folder / "config.json").write_text((linear_run / "config.json").read_text())
+    (folder / "metrics.csv").write_text("phase,draws,lp\nwarmup,7,-3.5\n")
+    page = Watched(folder, "young", lambda: pytest.fail("nothing can be loaded yet")).page()
+    assert "7 of 20 draws of the phase `warmup`" in page and "-3.5" in page
+
+
+def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
+    command = [sys.executable, "-m", "bayesnn_ppl.cli", "watch", str(linear_run), "--port", "0"]
+    process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
+    try:
+        lines = ""
+        for line in process.stdout:
+            lines += line
+            if line.startswith("}"):
+                break
+        address = json.loads(lines)["address"]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}state") as answer:
+            assert json.load(answer)["complete"] is True
+        with urllib.request.urlopen(address) as answer:
+            assert b"Verdict" in answer.read()
+        with browser() as driver:
+            from selenium.webdriver.support.ui import WebDriverWait
+
+            driver.get(address)
+            WebDriverWait(driver, 60).until(
+                lambda _: "The run is complete" in driver.find_element("id", "progress").text
+            )
+            assert complaints(driver) == [] and fits(driver)
+            assert all(url.startswith((address, "data:")) for url in asked_for(driver))
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
