@@ -135,9 +135,7 @@ def _meet(index: int, count: int, host: str, *, silence: float, timeout: float) 
         gather(timeout)
         return team
     key = bytes(told.astype(np.uint8)).rstrip(b"\0").decode()
-    return Team.join(
-        index, count, host, key, seconds=timeout, collective=True, silence=silence
-    )
+    return Team.join(index, count, host, key, seconds=timeout, collective=True, silence=silence)
 
 
 def _leave() -> None:

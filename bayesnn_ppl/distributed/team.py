@@ -121,9 +121,7 @@ class Team(Alone):
         self.sentence: str | None = None  # why this process ends, once it is known
 
     @classmethod
-    def listen(
-        cls, count: int, **settings: Any
-    ) -> tuple["Team", str, Callable[[float], None]]:
+    def listen(cls, count: int, **settings: Any) -> tuple["Team", str, Callable[[float], None]]:
         """Process 0 of `count`.
 
         Returns:

@@ -26,14 +26,14 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
+from bayesnn_ppl.storage.commits import empty_record, files_of, read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.reading import (
-    FORMAT,
     STORE,
     chunk_file,
     kept_before,
     read,
-    read_commit,
+    read_parts,
     stored_groups,
 )
 from bayesnn_ppl.storage.tree import (
@@ -97,17 +97,7 @@ class RunFolder:
                 f"`{path}` exists and is not empty. Choose another folder, or remove it first: "
                 "a run is never written over. To go on with a run, `resume` it."
             )
-        record = {
-            "format": FORMAT,
-            "phase": "warmup",
-            "done": 0,
-            "draws": 0,
-            "in_store": 0,
-            "journal": [],
-            "checkpoint": None,
-            "moments": None,
-            "complete": False,
-        }
+        record = empty_record()
         with writing_to(path, lambda: "Choose a folder for `out` that is not read-only."):
             for part in (path, path / "journal", path / "checkpoint"):
                 part.mkdir(parents=True, exist_ok=True)
@@ -132,7 +122,7 @@ class RunFolder:
             BlockingIOError: another process writes to it.
         """
         record = read_commit(path)
-        folder = cls(path, json.loads((path / "config.json").read_text()), record)
+        folder = cls(path, read_config(path), record)
         try:
             if record["draws"]:
                 folder._load_tail()
@@ -263,23 +253,28 @@ class RunFolder:
             if in_store is not None:
                 record["in_store"], record["journal"] = in_store, []
             if record["draws"] > record["in_store"] and (self._fresh or in_store is not None):
-                record["journal"] = [*record["journal"], self._write_journal(record)]
+                entry = self._write_journal(record)
+                record["journal"] = [*record["journal"], entry]
             if state is not None:
                 name = f"checkpoint/{phase}-{done:09d}.npz"
-                if record["checkpoint"] and record["checkpoint"][0] == name:
+                if record["checkpoint"] and record["checkpoint"][0]["file"] == name:
                     # As where a training is begun again: the last one is good until this one is.
                     name = f"checkpoint/{phase}-{done:09d}-again.npz"
-                record["checkpoint"] = [name, write_arrays(self.path / name, state)]
+                record["checkpoint"] = [self._entry(name, state)]
             if moments:
                 name = f"checkpoint/moments-{record['draws']:09d}.npz"
-                record["moments"] = [name, write_arrays(self.path / name, moments)]
+                record["moments"] = [self._entry(name, moments)]
             write_json(self.path / "commit.json", record)
             self.commit_record, self._fresh = record, 0
             self._remove_stale()
 
-    def _write_journal(self, record: dict[str, Any]) -> list[Any]:
-        """Write the draws that neither store nor journal holds; returns [name, first, crc]."""
-        held = record["journal"][-1][1] if record["journal"] else record["in_store"]
+    def _entry(self, name: str, arrays: Block) -> dict[str, Any]:
+        """Write a file of all chains; returns what the record says of it."""
+        return {"file": name, "crc32": write_arrays(self.path / name, arrays), "chains": None}
+
+    def _write_journal(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Write the draws that neither store nor journal holds; returns their entry."""
+        held = record["journal"][-1]["end"] if record["journal"] else record["in_store"]
         arrays = {}
         for group, block in self._tail.items():
             every = self._groups[group]
@@ -288,7 +283,7 @@ class RunFolder:
                 joined = np.concatenate(parts, axis=1)
                 arrays[f"{group}/{name}"] = joined[:, joined.shape[1] - count :]
         name = f"journal/{held:09d}-{record['draws']:09d}.npz"
-        return [name, record["draws"], write_arrays(self.path / name, arrays)]
+        return self._entry(name, arrays) | {"begin": held, "end": record["draws"]}
 
     def _flush(self, *, complete: bool) -> int | None:
         """Write whole chunks, or everything; returns how many draws the store holds then."""
@@ -336,8 +331,7 @@ class RunFolder:
 
     def _remove_stale(self) -> None:
         record = self.commit_record
-        kept = {entry[0] for entry in record["journal"]}
-        kept |= {record[what][0] for what in ("checkpoint", "moments") if record.get(what)}
+        kept = files_of(record)
         for folder in ("journal", "checkpoint"):
             for file in (self.path / folder).iterdir():
                 if f"{folder}/{file.name}" not in kept:
@@ -351,8 +345,7 @@ class RunFolder:
         """
         if self.commit_record["checkpoint"] is None:
             raise ValueError(f"The run `{self.path}` has no checkpoint to go on from.")
-        name, checksum = self.commit_record["checkpoint"]
-        return read_arrays(self.path / name, checksum)
+        return read_parts(self.path, self.commit_record["checkpoint"])
 
     def keep_starts(self, starts: Block) -> None:
         """Write down where the chains start, `"<group>/<variable>"` -> (chain, ...)."""
@@ -362,8 +355,8 @@ class RunFolder:
 
     def load_moments(self) -> dict[str, np.ndarray] | None:
         """The moments at the last commit; None where none are kept."""
-        moments = self.commit_record.get("moments")
-        return read_arrays(self.path / moments[0], moments[1]) if moments else None
+        moments = self.commit_record["moments"]
+        return read_parts(self.path, moments) if moments else None
 
     def load_probe(self) -> dict[str, np.ndarray] | None:
         """The probe given to `create`; None where there is none."""

@@ -1,13 +1,14 @@
 """Reading a run folder, finished or not, while another process may be writing to it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays
 from bayesnn_ppl.storage.tree import (
     PROBE,
@@ -19,43 +20,18 @@ from bayesnn_ppl.storage.tree import (
 )
 
 __all__ = [
-    "FORMAT",
     "STORE",
     "chunk_file",
     "committed_chunks",
+    "journal_blocks",
     "kept_before",
     "missing_chunks",
     "read",
-    "read_commit",
+    "read_parts",
     "stored_groups",
 ]
 
 STORE = "posterior.zarr"
-FORMAT = 1
-
-
-def read_commit(path: Path) -> dict[str, Any]:
-    """The commit record of a run.
-
-    Raises:
-        FileNotFoundError: there is no run at `path`.
-        ValueError: it is of another format, or damaged.
-    """
-    file = path / "commit.json"
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"There is no posterior at `{path}`: `{file}` does not exist. Give the folder that "
-            "`sample(out=...)`, `Posterior.save` or `bayesnn sample --out` made."
-        )
-    try:
-        record = json.loads(file.read_text())
-    except ValueError as error:
-        raise ValueError(f"`{file}` is damaged: {error}.") from None
-    if record["format"] != FORMAT:
-        raise ValueError(
-            f"The run `{path}` has format {record['format']}, and this version reads {FORMAT}."
-        )
-    return record
 
 
 def chunk_file(path: Path, group: str, name: str, index: int, ndim: int) -> Path:
@@ -72,6 +48,42 @@ def stored_groups(config: Mapping[str, Any]) -> dict[str, int]:
     """Group of the store -> how many draws one that it keeps stands for."""
     # Runs made before a group could keep fewer draws do not say.
     return config["storage"].get("groups", {"posterior": 1, "sample_stats": 1})
+
+
+def journal_blocks(record: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """The journal's files that the store has not overtaken: of one block of draws together."""
+    blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for entry in record["journal"]:
+        if entry["end"] > record["in_store"]:
+            blocks.setdefault((entry["begin"], entry["end"]), []).append(entry)
+    return [blocks[key] for key in sorted(blocks)]
+
+
+def read_parts(path: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Arrays whose leading axis is the chain, from the files that each hold some chains.
+
+    Raises:
+        ValueError: a file is missing or damaged, or the files do not go together.
+    """
+    found = [
+        (entry["chains"], read_arrays(path / entry["file"], entry["crc32"])) for entry in entries
+    ]
+    if len(found) == 1 and found[0][0] in (None, [0, _chains(found[0][1])]):
+        return found[0][1]
+    found.sort(key=lambda part: part[0] or [0, 0])
+    begin = 0
+    for chains, arrays in found:
+        if chains is None or chains[0] != begin or _chains(arrays) != chains[1] - chains[0]:
+            raise ValueError(f"The files of `{path}` do not hold all chains, each of them once.")
+        begin = chains[1]
+    try:
+        return {name: np.concatenate([arrays[name] for _, arrays in found]) for name in found[0][1]}
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"The files of `{path}` do not go together: {error}.") from None
+
+
+def _chains(arrays: Mapping[str, np.ndarray]) -> int:
+    return next((len(a) for a in arrays.values() if a.ndim), 0)
 
 
 def _arrays(path: Path) -> list[tuple[str, str, int]]:
@@ -91,7 +103,7 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
     """(group, name, number of axes, index) of every chunk that the commit counts on."""
     if not record["in_store"]:
         return []
-    config = json.loads((path / "config.json").read_text())
+    config = read_config(path)
     found = []
     for group, name, ndim in _arrays(path):
         every = stored_groups(config)[group]
@@ -135,7 +147,7 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
 
 
 def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
-    config = json.loads((path / "config.json").read_text())
+    config = read_config(path)
     if not record["draws"]:
         raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
     missing = missing_chunks(path, record)
@@ -161,14 +173,16 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
             kept = slice(kept_before(first, every), kept_before(in_store, every))
             found = tree[group].to_dataset().isel(draw=kept)
             parts[group].append(found.assign_coords(chain=chains))
-    begin = in_store
-    for name, end, checksum in record["journal"]:
-        arrays = read_arrays(path / name, checksum)
+    for entries in journal_blocks(record):
+        begin, end = max(entries[0]["begin"], in_store), entries[0]["end"]
+        arrays = read_parts(path, entries)
         for group, every in groups.items():
+            # A journal may begin before the draws that the store holds.
+            skip = kept_before(begin, every) - kept_before(entries[0]["begin"], every)
             variables = {
                 key.removeprefix(f"{group}/"): (
                     dimension_names(key.removeprefix(f"{group}/"), a.ndim),
-                    a,
+                    a[:, skip:],
                 )
                 for key, a in arrays.items()
                 if key.startswith(f"{group}/")
@@ -176,14 +190,15 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
             chains = next(iter(arrays.values())).shape[0]
             coordinates = {"chain": np.arange(chains), "draw": draw_numbers(begin, end, every)}
             parts[group].append(xr.Dataset(variables, coordinates))
-        begin = end
     datasets = {
         group: found[0] if len(found) == 1 else xr.concat(found, "draw", join="exact")
         for group, found in parts.items()
     }
-    for file in (record.get("moments"), config.get("starts")):
-        if file:
-            datasets |= datasets_of_chains(read_arrays(path / file[0], file[1]))
+    if record["moments"]:
+        datasets |= datasets_of_chains(read_parts(path, record["moments"]))
+    if config.get("starts"):
+        file, checksum = config["starts"]
+        datasets |= datasets_of_chains(read_arrays(path / file, checksum))
     if config.get("probe"):
         datasets[PROBE] = probe_dataset(read_arrays(path / config["probe"][0], config["probe"][1]))
     tree = xr.DataTree.from_dict(datasets)
