@@ -10,7 +10,15 @@ from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.arguments import whole_number
 
-__all__ = ["check_mesh", "default_mesh", "device_mesh", "everywhere", "own_chains", "spread"]
+__all__ = [
+    "check_mesh",
+    "default_mesh",
+    "device_mesh",
+    "everywhere",
+    "own_chains",
+    "own_part",
+    "spread",
+]
 
 
 def device_mesh(chain: int, data: int = 1, *, devices: Sequence[jax.Device] | None = None) -> Mesh:
@@ -122,3 +130,17 @@ def spread(array: Any, sharding: NamedSharding) -> jax.Array:
     values = np.asarray(array)
     values = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+
+
+def own_part(array: jax.Array, chains: tuple[int, int] | None) -> np.ndarray:
+    """The chains (begin, end) of an array whose leading axis is spread over processes.
+
+    Args:
+        array: (chain, ...).
+        chains: those wanted, which this process has; None for all, where it has all.
+    """
+    if chains is None or array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)[slice(*chains) if chains else slice(None)]
+    parts = {shard.index[0].start or 0: shard.data for shard in array.addressable_shards}
+    wanted = [np.asarray(parts[i]) for i in sorted(parts) if chains[0] <= i < chains[1]]
+    return np.concatenate(wanted) if wanted else np.zeros((0, *array.shape[1:]), array.dtype)

@@ -95,7 +95,7 @@ def initialize(
             initialization_timeout=int(timeout),
             heartbeat_timeout_seconds=20,
             shutdown_timeout_seconds=20,
-            **({} if coordinator_address is None else {"cluster_detection_method": "deactivate"}),
+            cluster_detection_method=None if coordinator_address is None else "deactivate",
         )
     except ValueError as error:
         raise ValueError(

@@ -4,6 +4,7 @@ from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
+from bayesnn_ppl.storage.shared import SharedFolder
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
     PROBE,
@@ -18,6 +19,7 @@ __all__ = [
     "PROBE",
     "RunFolder",
     "STARTS",
+    "SharedFolder",
     "build_tree",
     "check",
     "read",

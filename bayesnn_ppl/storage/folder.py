@@ -63,9 +63,11 @@ class RunFolder:
         commit_record: what `commit.json` holds.
     """
 
-    def __init__(self, path: Path, config: dict[str, Any], record: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, config: dict[str, Any], record: dict[str, Any], *, locked: bool = True
+    ) -> None:
         self.path, self.config, self.commit_record = path, config, record
-        self._lock = _lock(path)
+        self._lock = _lock(path) if locked else -1
         # Draws since the last whole chunk, by group; `_fresh` of them are not in the journal.
         self._tail: dict[str, dict[str, list[np.ndarray]]] = {}
         self._tail_draws = self._fresh = 0
@@ -293,13 +295,26 @@ class RunFolder:
         count = self._tail_draws if complete else self._tail_draws // chunk * chunk
         if not count:
             return None
+        begin = self.commit_record["draws"] + self._fresh - self._tail_draws
+        self._write_chunks(self._tail, begin, count)
+        for group, block in self._tail.items():
+            whole = count // chunk * chunk // self._groups[group]
+            for name, parts in block.items():
+                # Copied: a view would keep the whole block in memory.
+                block[name] = [np.concatenate(parts, axis=1)[:, whole:].copy()]
+        self._tail_draws -= count // chunk * chunk
+        return begin + count
+
+    def _write_chunks(
+        self, tail: Mapping[str, dict[str, list[np.ndarray]]], begin: int, count: int
+    ) -> None:
+        """Write the first `count` draws of the tail, which begins with a whole chunk, durably."""
         import zarr
 
-        begin = self.commit_record["draws"] + self._fresh - self._tail_draws
         # A chunk of nothing but zeros is written too: a missing file means damage.
         with zarr.config.set({"array.write_empty_chunks": True}):
             root: Any = zarr.open_group(self.path / STORE, mode="r+")
-            for group, block in self._tail.items():
+            for group, block in tail.items():
                 every = self._groups[group]
                 first, last = kept_before(begin, every), kept_before(begin + count, every)
                 for name, parts in block.items():
@@ -307,16 +322,15 @@ class RunFolder:
                     array = root[f"{group}/{name}"]
                     array.resize((joined.shape[0], last, *joined.shape[2:]))
                     array[:, first:last] = joined[:, : last - first]
-                    # Copied: a view would keep the whole block in memory.
-                    block[name] = [joined[:, count // chunk * chunk // every :].copy()]
                 root[f"{group}/draw"].resize((last,))
                 root[f"{group}/draw"][first:last] = draw_numbers(begin, begin + count, every)
-        self._synchronise(begin, count, chunk)
-        self._tail_draws -= count // chunk * chunk
-        return begin + count
+        self._synchronise(tail, begin, count)
 
-    def _synchronise(self, begin: int, count: int, chunk: int) -> None:
-        for group, block in self._tail.items():
+    def _synchronise(
+        self, tail: Mapping[str, dict[str, list[np.ndarray]]], begin: int, count: int
+    ) -> None:
+        chunk = self.config["storage"]["chunk_draws"]
+        for group, block in tail.items():
             every = self._groups[group]
             chunks = -(-kept_before(begin + count, every) // (chunk // every))
             for name, parts in block.items():

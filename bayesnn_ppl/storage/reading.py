@@ -28,6 +28,7 @@ __all__ = [
     "missing_chunks",
     "read",
     "read_parts",
+    "read_record",
     "stored_groups",
 ]
 
@@ -138,7 +139,7 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
     while True:
         record = read_commit(path)
         try:
-            tree = _read(path, record, first)
+            tree = read_record(path, record, first=first)
             return tree if thin == 1 else _thinned(tree, path, thin)
         except ValueError:
             # A writer that commits meanwhile removes the journal that the record named.
@@ -146,7 +147,8 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
                 raise
 
 
-def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
+def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.DataTree:
+    """The draws from `first` on that a record counts; see `read`."""
     config = read_config(path)
     if not record["draws"]:
         raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
