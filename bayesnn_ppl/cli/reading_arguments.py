@@ -3,6 +3,7 @@
 from bayesnn_ppl.cli.datasets import add_split
 from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.parser import Parser, choice, levels, option, switch, whole
+from bayesnn_ppl.cli.processes import add_processes
 
 __all__ = [
     "add_check",
@@ -22,6 +23,7 @@ def add_resume(parser: Parser) -> None:
     """Arguments of `bayesnn resume`."""
     _add_run(parser)
     add_ending(parser)
+    add_processes(parser)
     group = parser.add_argument_group("what is shown")
     switch(group, "--no-diagnose", "do not judge convergence after sampling")
     switch(group, "--quiet", "no progress bar and no hints, only the results")

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bayesnn_ppl.distributed.team import ALONE, LOST, Alone, Team
+from bayesnn_ppl.distributed.team import ALONE, LOST, Alone, EndedTogether, Team
 
-__all__ = ["Alone", "Team", "current", "initialize", "use"]
+__all__ = ["Alone", "EndedTogether", "Team", "current", "initialize", "use"]
 
 _team: Alone = ALONE
-_address_bytes = 256
+_ADDRESS_BYTES = 256
 _kept: list[Any] = []  # C keeps a pointer to what is here
 
 
@@ -25,6 +25,8 @@ def current() -> Alone:
 def use(team: Alone) -> None:
     """Make runs with these processes from now on."""
     global _team
+    if _team is ALONE and team is not ALONE:
+        atexit.register(_leave)
     _team = team
 
 
@@ -106,7 +108,6 @@ def initialize(
     if count == 1:
         return _team
     use(_meet(index, count, _host_of(coordinator_address), silence=silence, timeout=timeout))
-    atexit.register(_leave)
     _speak_on_abort()
     return _team
 
@@ -129,7 +130,7 @@ def _meet(index: int, count: int, host: str, *, silence: float, timeout: float) 
     key, gather = "", None
     if index == 0:
         team, key, gather = Team.listen(count, collective=True, silence=silence)
-    told = np.frombuffer(key.encode().ljust(_address_bytes, b"\0"), np.uint8)
+    told = np.frombuffer(key.encode().ljust(_ADDRESS_BYTES, b"\0"), np.uint8)
     told = np.asarray(multihost_utils.broadcast_one_to_all(told))
     if gather is not None:
         gather(timeout)

@@ -17,13 +17,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ALONE", "LOST", "Alone", "Team"]
+__all__ = ["ALONE", "LOST", "Alone", "EndedTogether", "Team"]
 
 LOST = 75  # EX_TEMPFAIL of sysexits: the run can go on, by `resume`
 _BEAT_SECONDS = 1.0
 _LINE_BYTES = 2**24  # of one message; more is no message of ours
 # Words of JAX's errors where a collective has lost its other end.
 _BROKEN_COLLECTIVE = ("Gloo", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection", "NCCL", "heartbeat")
+
+
+class EndedTogether(RuntimeError):
+    """An end that all processes have agreed on, of which none has to tell the others."""
 
 
 class Alone:
@@ -303,6 +307,8 @@ class Team(Alone):
         self._place = place
         try:
             yield
+        except EndedTogether:
+            raise
         except BaseException as error:
             # A broken collective is the trace of another's end, which is told in a moment.
             broken = any(word in str(error) for word in _BROKEN_COLLECTIVE)

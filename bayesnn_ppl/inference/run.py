@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
+from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.program import Program, arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
@@ -152,7 +153,7 @@ class Run:
             self._keep_warmup()
         if self.ended_early:
             by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
-            raise RuntimeError(
+            raise EndedTogether(
                 f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
                 "there is nothing to return yet. A run on disk can be resumed."
             )

@@ -1,5 +1,6 @@
 """Draws as an ArviZ DataTree, in memory and in a run folder on disk."""
 
+from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
@@ -24,6 +25,8 @@ __all__ = [
     "check",
     "read",
     "read_attributes",
+    "read_commit",
+    "read_config",
     "repair",
     "variable_names",
     "write",
