@@ -9,6 +9,7 @@ __all__ = [
     "add_check",
     "add_data",
     "add_diagnose",
+    "add_doctor",
     "add_evaluate",
     "add_extend",
     "add_models",
@@ -49,6 +50,10 @@ def add_check(parser: Parser) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="folder that `bayesnn sample` made")
     group = parser.add_argument_group("repair")
     switch(group, "--repair", "keep the draws before the damage, and drop the rest")
+
+
+def add_doctor(parser: Parser) -> None:
+    """Arguments of `bayesnn doctor`: none of its own."""
 
 
 def add_runs(parser: Parser) -> None:
