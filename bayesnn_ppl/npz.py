@@ -2,6 +2,7 @@
 
 import math
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ UNREADABLE = (
     TypeError,
     KeyError,
     SyntaxError,  # of a header that NumPy evaluates as a literal
+    tokenize.TokenError,
     RecursionError,
     MemoryError,
     OverflowError,

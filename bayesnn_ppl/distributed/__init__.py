@@ -88,6 +88,8 @@ def initialize(
 
     # Nothing else carries collectives between CPUs; other platforms take no notice.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would take SIGTERM and do nothing with it; the command line has a handler of its own.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             coordinator_address,

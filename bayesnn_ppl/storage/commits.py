@@ -115,6 +115,9 @@ def read_config(path: Path) -> dict[str, Any]:
             if config.get(what):
                 _check_file(what, config[what][0])
                 _check_count("its checksum", config[what][1])
+        names = config.get("site_names", {})
+        if not all(isinstance(v, str) for v in names.values()):
+            raise ValueError("`site_names` are texts")
         if "storage" in config:
             storage = config["storage"]
             _check_count("`chunk_draws`", storage["chunk_draws"], at_least=1)

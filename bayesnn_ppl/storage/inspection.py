@@ -6,7 +6,9 @@ from typing import Any
 from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
+from bayesnn_ppl.storage.hostile import check_chunk
 from bayesnn_ppl.storage.reading import (
+    DAMAGE,
     STORE,
     chunk_file,
     committed_chunks,
@@ -34,6 +36,8 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 problems.append(f"The {place} is missing.")
             else:
                 try:
+                    file = chunk_file(path, group, name, index, ndim)
+                    check_chunk(file, path / STORE / group / name)
                     rows = chunk // every[group]
                     root[f"{group}/{name}"][:, index * rows : (index + 1) * rows]
                 except (ValueError, RuntimeError, OSError) as error:
@@ -73,7 +77,11 @@ def check(path: Path) -> list[str]:
     Raises:
         FileNotFoundError: there is no run.
     """
-    return _problems(path)[0]
+    try:
+        return _problems(path)[0]
+    except DAMAGE as error:
+        what = str(error).strip() or type(error).__name__
+        raise ValueError(f"The run `{path}` is damaged: {what[:300]}.") from error
 
 
 def repair(path: Path) -> int:

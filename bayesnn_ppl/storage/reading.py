@@ -1,6 +1,7 @@
 """Reading a run folder, finished or not, while another process may be writing to it."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import xarray as xr
 
 from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays
+from bayesnn_ppl.storage.hostile import check_chunk, check_store
 from bayesnn_ppl.storage.tree import (
     PROBE,
     PROVENANCE,
@@ -20,6 +22,7 @@ from bayesnn_ppl.storage.tree import (
 )
 
 __all__ = [
+    "DAMAGE",
     "STORE",
     "chunk_file",
     "committed_chunks",
@@ -33,6 +36,18 @@ __all__ = [
 ]
 
 STORE = "posterior.zarr"
+# What zarr and xarray raise where files do not say what they should.
+DAMAGE = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+)
+_MOST_MISSING = 1000  # chunks that are named one by one
 
 
 def chunk_file(path: Path, group: str, name: str, index: int, ndim: int) -> Path:
@@ -105,11 +120,22 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
     if not record["in_store"]:
         return []
     config = read_config(path)
+    groups = stored_groups(config)
+    check_store(path / STORE, groups)
     found = []
     for group, name, ndim in _arrays(path):
-        every = stored_groups(config)[group]
-        chunk = config["storage"]["chunk_draws"] // every
+        if group not in groups:
+            raise ValueError(f"The run `{path}` is damaged: its store has a group `{group}`.")
+        every = groups[group]
+        chunk = max(config["storage"]["chunk_draws"] // every, 1)
         chunks = -(-kept_before(record["in_store"], every) // chunk)
+        folder = path / STORE / group / name / "c" / "0"
+        there = len(os.listdir(folder)) if folder.is_dir() else 0
+        if chunks > there + _MOST_MISSING:
+            raise ValueError(
+                f"The run `{path}` is damaged: {chunks - there} of the {chunks} chunks of "
+                f"`{group}/{name}` are missing."
+            )
         found += [(group, name, ndim, index) for index in range(chunks)]
     return found
 
@@ -145,6 +171,13 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
             # A writer that commits meanwhile removes the journal that the record named.
             if read_commit(path) == record:
                 raise
+        except DAMAGE as error:
+            if read_commit(path) == record:
+                what = str(error).strip() or type(error).__name__
+                raise ValueError(
+                    f"The run `{path}` is damaged: {what[:300]}. `bayesnn check` says "
+                    "what is whole."
+                ) from error
 
 
 def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.DataTree:
@@ -153,6 +186,9 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     if not record["draws"]:
         raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
     missing = missing_chunks(path, record)
+    if record["in_store"] and not missing:
+        for group, name, ndim, index in committed_chunks(path, record):
+            check_chunk(chunk_file(path, group, name, index, ndim), path / STORE / group / name)
     if missing:
         raise ValueError(
             f"The run `{path}` is damaged: {missing[0]} "
@@ -181,6 +217,17 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
         for group, every in groups.items():
             # A journal may begin before the draws that the store holds.
             skip = kept_before(begin, every) - kept_before(entries[0]["begin"], every)
+            held = kept_before(end, every) - kept_before(begin, every)
+            wrong = [
+                key
+                for key, a in arrays.items()
+                if key.startswith(f"{group}/") and (a.ndim < 2 or a.shape[1] != held + skip)
+            ]
+            if wrong:
+                raise ValueError(
+                    f"The run `{path}` is damaged: `{wrong[0]}` does not hold the draws {begin} to "
+                    f"{end}, which its journal is of."
+                )
             variables = {
                 key.removeprefix(f"{group}/"): (
                     dimension_names(key.removeprefix(f"{group}/"), a.ndim),
