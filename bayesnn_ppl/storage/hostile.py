@@ -57,7 +57,7 @@ def check_array(folder: Path) -> tuple[int, ...]:
         separator = metadata["chunk_key_encoding"]
     except (KeyError, TypeError) as error:
         raise _refused(folder, f"its metadata lack {error}") from None
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise _refused(folder, f"its type is {str(kind)[:60]!r}, and not a number's")
     foreign = [name for name in codecs if name not in _CODECS]
     if foreign or codecs[:1] != ["bytes"]:
