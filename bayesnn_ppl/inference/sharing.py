@@ -47,7 +47,7 @@ class Share:
 
         Of a run in memory every process has all.
         """
-        if not self.spans_hosts or array.is_fully_replicated:
+        if isinstance(array, np.ndarray) or not self.spans_hosts or array.is_fully_replicated:
             return np.asarray(array)
         if self.on_disk:
             return own_part(array, self.chains)
