@@ -7,7 +7,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.cli.devices import devices_here, prepare_devices
+from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
 from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import make_kernel
@@ -37,16 +37,22 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
         return status
     folder = Path(arguments.run_folder)
     config = _config(folder)
-    shape = config["devices"]["mesh"]
-    here = devices_here(shape["chain"], shape["data"], config.get("processes", 1))
-    if arguments.processes or arguments.distributed:
-        here = 1 if here is None else here
-    prepare_devices(max(config["chains"], 1), here)
+    prepare_devices(max(config["chains"], 1), _devices(arguments, config))
     team = join(arguments)
     if not team.leads:
         arguments.quiet = True
     with team.guarded(folder):
         return _go_on_here(arguments, function, folder, config, team, **more)
+
+
+def _devices(arguments: argparse.Namespace, config: dict[str, Any]) -> int | None:
+    """Devices of this process: its share of those of the run, on any number of processes."""
+    if arguments.processes is not None:
+        return None  # of a worker, as in `sample`: as many as its chains can use
+    shape = config["devices"]["mesh"]
+    total = shape["chain"] * shape["data"]
+    count = arguments.num_processes or config.get("processes", 1)
+    return max(total // count, 1) if arguments.distributed else total
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -91,7 +91,15 @@ class RunFolder:
 
         Raises:
             FileExistsError: it holds something.
+            ValueError: it is an address, such as s3://bucket/run.
         """
+        scheme = path.parts[0] if path.parts else ""
+        if scheme.endswith(":") and len(scheme) > 2 and not path.exists():
+            raise ValueError(
+                f"`{path}` is an address, and a run is written to a folder of a file system: its "
+                "commits need renames and locks, which object stores do not have. Write to a local "
+                "or shared folder, and copy the finished run."
+            )
         if path.exists() and (
             not path.is_dir() or any(file.name != COMMAND for file in path.iterdir())
         ):
