@@ -50,6 +50,7 @@ __all__ = ["COMMAND", "RunFolder", "write"]
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
+_MOST_PARTS = 64  # arrays that a tail is held in
 
 type Block = Mapping[str, np.ndarray]
 
@@ -171,8 +172,11 @@ class RunFolder:
         for group, every in self._groups.items():
             first, tail = -(begin + 1) % every, self._tail.setdefault(group, {})
             for name, array in groups[group].items():
-                kept = array if every == 1 else array[:, first::every].copy()
-                tail.setdefault(name, []).append(kept)
+                parts = tail.setdefault(name, [])
+                # Copied: a short block is a view of a buffer for the longest one.
+                parts.append(array[:, first::every].copy())
+                if len(parts) > _MOST_PARTS:
+                    parts[:] = [np.concatenate(parts, axis=1)]
                 count = array.shape[1]
         self._tail_draws += count
         self._fresh += count
