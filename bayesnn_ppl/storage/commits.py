@@ -84,7 +84,7 @@ def read_commit(path: Path) -> dict[str, Any]:
         )
     record = read_json(file)
     known = record.get("format")
-    if known not in _UPGRADES and known != FORMAT:
+    if not isinstance(known, int) or (known not in _UPGRADES and known != FORMAT):
         raise ValueError(
             f"The run `{path}` has format {known}, and this version of bayesnn_ppl reads "
             f"{', '.join(map(str, _UPGRADES))} and {FORMAT}. Open it with the version that made it."

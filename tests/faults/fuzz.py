@@ -249,10 +249,12 @@ def archive(draw):
     """An NPZ file, right, damaged, or one that lies about its arrays."""
     how = draw(st.sampled_from(["right", "damaged", "object", "lie", "bomb"]))
     buffer = io.BytesIO()
-    rows = draw(st.integers(1, 30))
+    rows = draw(st.integers(5, 30))
     x = np.random.default_rng(rows).normal(size=(rows, 2))
     kind = draw(st.sampled_from(["f8", "f4", "i8", "u1", "c8", "U3", "?", "M8[s]", "V4"]))
-    y = np.zeros(draw(st.sampled_from([rows, 1, rows + 1])), kind)
+    y = np.arange(draw(st.sampled_from([rows, rows, 1, rows + 1])))
+    y = y.astype("U3") if kind == "U3" else y.astype("i8").view(kind) if kind == "M8[s]" else y
+    y = np.zeros(rows, kind) if kind == "V4" else y if kind == "M8[s]" else y.astype(kind)
     if how == "object":
         y = np.array([{"a": 1}] * rows, object)
     np.savez(buffer, **{draw(st.sampled_from(["x", "X", "x_train", "../x"])): x, "y": y})

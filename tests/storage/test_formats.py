@@ -63,7 +63,7 @@ def test_damage_of_a_run_of_format_1_is_found(old_run):
     assert_holds(old_run, 16)
 
 
-@pytest.mark.parametrize("known", [0, 3, "1", None])
+@pytest.mark.parametrize("known", [0, 3, "1", None, {}, [2]])
 def test_a_format_that_is_not_known_is_refused(old_run, known):
     record = json.loads((old_run / "commit.json").read_text())
     (old_run / "commit.json").write_text(json.dumps(record | {"format": known}))
