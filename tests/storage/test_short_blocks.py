@@ -1,4 +1,4 @@
-"""Many short blocks: what is held of them in memory is their draws, and not the buffers they were."""
+"""Many short blocks: held of them in memory are their draws, and not the buffers they were."""
 
 import numpy as np
 
