@@ -317,6 +317,7 @@ class Team(Alone):
             said = str(error).strip().split("\n")[0] or type(error).__name__
             for link in self._links.values():
                 link.send({"failed": said[:500]})
+            self._closed = True  # the others say this back, and it has been said
             raise
         finally:
             self._place = None

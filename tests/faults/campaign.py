@@ -236,8 +236,8 @@ def campaign(trials, seed=0):
             failures.append({"number": number, "kind": kind, "what": str(failure)})
         finally:
             shutil.rmtree(place, ignore_errors=True)
-    lost = [f for f in failures if "lost" in f["what"] or "missing" in f["what"]]
-    wrong = [f for f in failures if "not what" in f["what"] or "wrong" in f["what"]]
+    lost = [f for f in failures if f["what"].startswith(("draws were lost", "draws are missing"))]
+    wrong = [f for f in failures if "not what they were" in f["what"] or "not those" in f["what"]]
     return {
         "command": f"python -m tests.faults.campaign --trials {trials} --seed {seed}",
         "python": platform.python_version(),
