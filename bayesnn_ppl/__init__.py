@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesnn_ppl import (
         data,
         diagnostics,
+        distributed,
         likelihoods,
         metrics,
         models,
@@ -73,6 +74,7 @@ _MODULES = {
     "augmentations": "likelihoods.augmentations",
     "data": "data",
     "diagnostics": "diagnostics",
+    "distributed": "distributed",
     "gradients": "inference.gradients",
     "kernels": "inference.kernels",
     "likelihoods": "likelihoods",
@@ -99,6 +101,7 @@ __all__ = [
     "data",
     "device_mesh",
     "diagnostics",
+    "distributed",
     "extend",
     "find_step_size",
     "fit",

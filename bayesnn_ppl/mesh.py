@@ -1,14 +1,24 @@
 """Devices as a mesh of two axes: chains × data."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.arguments import whole_number
 
-__all__ = ["check_mesh", "default_mesh", "device_mesh"]
+__all__ = [
+    "check_mesh",
+    "default_mesh",
+    "device_mesh",
+    "everywhere",
+    "own_chains",
+    "own_part",
+    "spread",
+]
 
 
 def device_mesh(chain: int, data: int = 1, *, devices: Sequence[jax.Device] | None = None) -> Mesh:
@@ -44,8 +54,11 @@ def more_cpu_devices(count: int) -> str:
 
 
 def default_mesh(chains: int) -> Mesh:
-    """As many devices as divide the chains evenly, all on the chain axis."""
-    devices = jax.local_devices()
+    """As many devices as divide the chains evenly, all on the chain axis.
+
+    Of several processes each has to have a device in it.
+    """
+    devices = jax.devices()
     chain = max(n for n in range(1, min(chains, len(devices)) + 1) if chains % n == 0)
     return device_mesh(chain, devices=devices)
 
@@ -69,3 +82,65 @@ def check_mesh(mesh: Mesh, *, chains: int, rows: int) -> None:
             f"{rows} rows cannot be spread evenly over the {data} devices of the mesh's data "
             f"axis. Leave out {rows % data} rows, or use a data axis that divides {rows}."
         )
+    _check_processes(mesh)
+
+
+def _check_processes(mesh: Mesh) -> None:
+    """Raise ValueError unless every process has a device of the mesh, and its chains in a row."""
+    owners = [device.process_index for device in mesh.devices[:, 0]]
+    present = {device.process_index for device in mesh.devices.flat}
+    absent = sorted(set(range(jax.process_count())) - present)
+    if absent:
+        chain, data = mesh.devices.shape
+        raise ValueError(
+            f"The mesh of {chain} × {data} (chain × data) has no device of the processes {absent}. "
+            f"All {len(jax.devices())} devices of the {jax.process_count()} processes must be in "
+            "it: choose numbers of chains and devices that use them, such as "
+            f"`device_mesh({len(jax.devices())})`."
+        )
+    if owners != sorted(owners) or owners[0] != 0:
+        raise ValueError(
+            "The devices of the mesh must stand in the order of their processes along the chain "
+            "axis, process 0 first, as `device_mesh(chain, data)` puts them."
+        )
+
+
+def own_chains(mesh: Mesh, chains: int) -> tuple[int, int]:
+    """The chains (begin, end) that this process writes: those whose first device it has."""
+    owners = [device.process_index for device in mesh.devices[:, 0]]
+    each, mine = chains // len(owners), jax.process_index()
+    before = sum(owner < mine for owner in owners)
+    return before * each, (before + owners.count(mine)) * each
+
+
+def everywhere(tree: Any, mesh: Mesh) -> Any:
+    """Arrays that all processes have alike, on every device of the mesh; for one process as is."""
+    if jax.process_count() == 1:
+        return tree
+    return jax.tree.map(lambda a: spread(a, NamedSharding(mesh, P())), tree)
+
+
+def spread(array: Any, sharding: NamedSharding) -> jax.Array:
+    """An array that every process holds, on the devices of all: each puts its own part there."""
+    if jax.process_count() == 1:
+        return jax.device_put(array, sharding)
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        words = spread(np.asarray(jax.random.key_data(array)), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(array))
+    values = np.asarray(array)
+    values = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
+    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+
+
+def own_part(array: jax.Array, chains: tuple[int, int] | None) -> np.ndarray:
+    """The chains (begin, end) of an array whose leading axis is spread over processes.
+
+    Args:
+        array: (chain, ...).
+        chains: those wanted, which this process has; None for all, where it has all.
+    """
+    if chains is None or array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)[slice(*chains) if chains else slice(None)]
+    parts = {shard.index[0].start or 0: shard.data for shard in array.addressable_shards}
+    wanted = [np.asarray(parts[i]) for i in sorted(parts) if chains[0] <= i < chains[1]]
+    return np.concatenate(wanted) if wanted else np.zeros((0, *array.shape[1:]), array.dtype)

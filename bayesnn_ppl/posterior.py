@@ -395,7 +395,16 @@ class Posterior:
         """Open a saved posterior. See `load`."""
         thin = whole_number(thin, "`thin`", at_least=1)
         posterior = cls(storage.read(Path(path), thin=thin), model)
-        made_with = posterior.provenance.get("model")
+        run = posterior.provenance
+        known = posterior.tree["posterior"].data_vars if posterior.has_weights else ()
+        absent = [name for name in run.get("site_names", ()) if known and name not in known]
+        if absent or "site_names" not in run:
+            raise ValueError(
+                f"The run at `{path}` is damaged: its config.json names "
+                + (f"the site `{absent[0]}`, of which" if absent else "no sites, of whose draws")
+                + " nothing is stored."
+            )
+        made_with = run.get("model")
         if model is not None and made_with is not None and describe(model) != made_with:
             raise ValueError(
                 f"The draws at `{path}` are of another program. They were made with\n"

@@ -19,6 +19,7 @@ from bayesnn_ppl.cli.reading_arguments import (
     add_check,
     add_data,
     add_diagnose,
+    add_doctor,
     add_evaluate,
     add_extend,
     add_models,
@@ -104,6 +105,12 @@ def build_parser() -> tuple[Parser, list[str]]:
         ("resume", "go on with a run that was ended early", add_resume, "going_on:run_resume"),
         ("extend", "make more draws of a run", add_extend, "going_on:run_extend"),
         ("check", "say whether a run on disk is whole", add_check, "going_on:run_check"),
+        (
+            "doctor",
+            "show devices, precision, versions and memory, and check a known posterior",
+            add_doctor,
+            "doctor:run_doctor",
+        ),
         ("runs", "list the runs of a folder", add_runs, "going_on:run_runs"),
         ("data", "list the data sets, or describe one", add_data, "listing:run_data"),
         (

@@ -12,9 +12,10 @@ from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
 from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import make_kernel
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
+from bayesnn_ppl.cli.processes import join, supervise
 from bayesnn_ppl.cli.runs import open_run
 from bayesnn_ppl.cli.sampling import TENSORBOARD, report
-from bayesnn_ppl.cli.stopping import stop_on_sigterm
+from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
 
 __all__ = ["run_check", "run_extend", "run_resume", "run_runs"]
@@ -31,16 +32,49 @@ def run_extend(arguments: argparse.Namespace) -> int:
 
 
 def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
+    status = supervise(arguments, arguments.run_folder)
+    if status is not None:
+        return status
     folder = Path(arguments.run_folder)
+    config = _config(folder)
+    prepare_devices(max(config["chains"], 1), _devices(arguments, config))
+    team = join(arguments)
+    if not team.leads:
+        arguments.quiet = True
+    with team.guarded(folder):
+        return _go_on_here(arguments, function, folder, config, team, **more)
+
+
+def _devices(arguments: argparse.Namespace, config: dict[str, Any]) -> int | None:
+    """Devices of this process: its share of those of the run, on any number of processes."""
+    if arguments.processes is not None:
+        return None  # of a worker, as in `sample`: as many as its chains can use
+    shape = config["devices"]["mesh"]
+    total = shape["chain"] * shape["data"]
+    count = arguments.num_processes or config.get("processes", 1)
+    return max(total // count, 1) if arguments.distributed else total
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    open_run(folder)  # which says what is wrong with it
+    return storage.read_config(folder)
+
+
+def _go_on_here(
+    arguments: argparse.Namespace,
+    function: Any,
+    folder: Path,
+    config: dict[str, Any],
+    team: Any,
+    **more: int,
+) -> int:
     run = open_run(folder)
     if not run.kernel:
         raise ValueError(
             f"The run `{folder}` was made by `{run.made_by}` and cannot go on. "
             "Only runs of `bayesnn sample` and `bayesnn fit` can."
         )
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     limits = until(arguments, probe=(folder / "probe.npz").exists())
-    prepare_devices(max(config["chains"], 1), config["devices"]["mesh"]["chain"])
     program, path = run.load_model(arguments.model)
     dataset = run.load_data()
     kernel: Any
@@ -49,7 +83,7 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
     else:
         kernel = make_kernel(program, run.kernel)
     with failures_named(path), stop_on_sigterm() as stop:
-        if (folder / TENSORBOARD).is_dir():
+        if team.leads and (folder / TENSORBOARD).is_dir():
             stop.also = bnn.TensorBoard(folder / TENSORBOARD)
         with stop.expected(), time_in_warmup(folder):
             posterior = function(
@@ -61,8 +95,10 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
                 until=limits,
                 **more,
             )
-    if stop.came:
-        return stop.told(folder)
+    if stop.came_to_any():
+        return stop.told(folder) if team.leads else STOPPED
+    if not team.leads:
+        return 0
     if not arguments.json:
         made = f"{posterior.provenance['draws']} draws per chain in {folder}"
         print(f"{made}\n{paragraph(ended(posterior, limits))}".strip() + "\n", flush=True)
@@ -108,8 +144,7 @@ def run_runs(arguments: argparse.Namespace) -> int:
 
 
 def _describe(folder: Path) -> dict[str, Any]:
-    record = json.loads((folder / "commit.json").read_text(encoding="utf-8"))
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    record, config = storage.read_commit(folder), storage.read_config(folder)
     verdict = folder / "diagnosis.json"
     return {
         "run": str(folder),

@@ -6,6 +6,7 @@ from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.kernels import add_kernel
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
 from bayesnn_ppl.cli.parser import Parser, choice, option, switch, whole
+from bayesnn_ppl.cli.processes import add_processes
 from bayesnn_ppl.cli.readme_flags import add_readme_flags
 
 __all__ = ["add_demo", "add_fit", "add_prior", "add_run", "add_sample", "add_study"]
@@ -27,6 +28,7 @@ def add_sample(parser: Parser) -> None:
     add_ending(parser)
     options.add_model(parser)
     options.add_keep(parser)
+    add_processes(parser)
     options.add_folder(parser)
 
 

@@ -111,6 +111,15 @@ def add_sampling(parser: Parser) -> None:
     )
     option(
         group,
+        "--data-devices",
+        "devices that share the rows of each chain, for parallel chains",
+        default=1,
+        type=whole(1),
+        metavar="N",
+        unit="devices",
+    )
+    option(
+        group,
         "--init",
         "where chains start: at draws from the prior, or at networks trained apart, one for each "
         "chain, which spares the warm-up the way there",

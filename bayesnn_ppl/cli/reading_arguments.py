@@ -3,11 +3,13 @@
 from bayesnn_ppl.cli.datasets import add_split
 from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.parser import Parser, choice, levels, option, switch, whole
+from bayesnn_ppl.cli.processes import add_processes
 
 __all__ = [
     "add_check",
     "add_data",
     "add_diagnose",
+    "add_doctor",
     "add_evaluate",
     "add_extend",
     "add_models",
@@ -22,6 +24,7 @@ def add_resume(parser: Parser) -> None:
     """Arguments of `bayesnn resume`."""
     _add_run(parser)
     add_ending(parser)
+    add_processes(parser)
     group = parser.add_argument_group("what is shown")
     switch(group, "--no-diagnose", "do not judge convergence after sampling")
     switch(group, "--quiet", "no progress bar and no hints, only the results")
@@ -47,6 +50,10 @@ def add_check(parser: Parser) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="folder that `bayesnn sample` made")
     group = parser.add_argument_group("repair")
     switch(group, "--repair", "keep the draws before the damage, and drop the rest")
+
+
+def add_doctor(parser: Parser) -> None:
+    """Arguments of `bayesnn doctor`: none of its own."""
 
 
 def add_runs(parser: Parser) -> None:

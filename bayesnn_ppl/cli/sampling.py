@@ -3,7 +3,7 @@
 import argparse
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,16 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
-from bayesnn_ppl.cli.devices import chain_mesh, prepare_devices
+from bayesnn_ppl.cli.devices import chain_mesh, devices_here, prepare_devices
 from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name
+from bayesnn_ppl.cli.processes import join, supervise
 from bayesnn_ppl.cli.references import check_reference, reference_of
 from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
-from bayesnn_ppl.cli.stopping import stop_on_sigterm
+from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
 __all__ = [
@@ -40,13 +41,26 @@ _PROBE_VALUES = 2000
 
 def run_sample(arguments: argparse.Namespace) -> int:
     """Sample, save, diagnose, score, and say what to type next."""
+    status = supervise(arguments, arguments.out)
+    if status is not None:
+        return status
     apply_method(arguments)
+    check_kernel(vars(arguments))
+    data_devices = arguments.data_devices
+    here = devices_here(arguments.devices, data_devices, arguments.num_processes)
+    prepare_devices(arguments.chains, here)
+    team = join(arguments)
+    with team.guarded(arguments.out):
+        return _sample(arguments, team, data_devices)
+
+
+def _sample(arguments: argparse.Namespace, team: Any, data_devices: int) -> int:
     options = vars(arguments)
-    check_kernel(options)
-    if arguments.out is not None:
+    if team.count > 1:
+        _check_together(arguments, team)
+    if arguments.out is not None and team.leads:
         require_new(Path(arguments.out))
-    prepare_devices(arguments.chains, arguments.devices)
-    mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method)
+    mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method, data_devices)
     dataset, data = load_data(options)
     program, model, path = chosen_model(arguments, dataset)
     talk = not (arguments.quiet or arguments.json)
@@ -67,15 +81,18 @@ def run_sample(arguments: argparse.Namespace) -> int:
     check_reference(run, weights=arguments.keep == "weights")
     label = Path(run.model_label).stem
     folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
+    folder = Path(team.agree(str(folder))[0])
     if talk:
         note(f"{run.model_label} on {dataset!r}")
     keep = what_is_kept(options, dataset)
     limits = until(arguments, probe=keep.probe is not None)
-    with failures_named(path), reserved(folder), stop_on_sigterm() as stop:
-        if arguments.tensorboard:
+    place = reserved(folder) if team.leads else nullcontext()
+    with failures_named(path), place, stop_on_sigterm() as stop:
+        if arguments.tensorboard and team.leads:
             stop.also = bnn.TensorBoard(folder / TENSORBOARD)
         with storage.writing_to(folder, lambda: "Choose another folder with --out."):
-            run.write(folder)
+            if team.leads:
+                run.write(folder)
         with stop.expected(), time_in_warmup(folder):
             posterior = draw(
                 program,
@@ -88,14 +105,36 @@ def run_sample(arguments: argparse.Namespace) -> int:
                 until=limits,
                 callback=stop.asked,
             )
-    if stop.came:
-        return stop.told(folder)
+    if stop.came_to_any():
+        return stop.told(folder) if team.leads else STOPPED
+    if not team.leads:
+        return 0
     if not arguments.json:
         print(
             f"Saved in {folder}\n{paragraph(ended(posterior, limits))}".strip() + "\n", flush=True
         )
     report(posterior, dataset, run, folder, arguments)
     return 0
+
+
+def _check_together(arguments: argparse.Namespace, team: Any) -> None:
+    """Refuse what several processes cannot do, and let process 0 do the talking.
+
+    Raises:
+        ValueError: --step-size auto, or chains that are placed by hand.
+    """
+    if arguments.step_size == "auto":
+        raise ValueError(
+            f"--step-size auto makes short runs in one process, and this run has {team.count}. "
+            "Find the step size in one, and give it."
+        )
+    if arguments.devices is not None and not team.collective:
+        raise ValueError(
+            "--devices says how the devices of one process, or of one mesh, share the chains; with "
+            "--processes each process has its own. Leave it out."
+        )
+    if not team.leads:
+        arguments.quiet = True
 
 
 def what_is_kept(options: dict[str, Any], dataset: Any) -> Any:

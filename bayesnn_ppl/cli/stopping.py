@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.cli.output import note, program_name
+from bayesnn_ppl.distributed import EndedTogether, current
 
 __all__ = ["STOPPED", "Stop", "stop_on_sigterm"]
 
@@ -36,9 +37,15 @@ class Stop:
         """Let pass the error of a run that SIGTERM ended in its warm-up, with nothing to return."""
         try:
             yield
-        except RuntimeError:
-            if not self.came:
+        except EndedTogether as error:  # another process may be the one that it came to
+            if not self.came and (current().count == 1 or "The callback ended" not in str(error)):
                 raise
+            self.came = True
+
+    def came_to_any(self) -> bool:
+        """Whether it has come to this process, or to another one of the run."""
+        self.came = any(current().agree(self.came))
+        return self.came
 
     def told(self, folder: Path) -> int:
         """Say how to go on; returns the exit status."""

@@ -15,6 +15,7 @@ from bayesnn_ppl.data.given_split import from_split
 from bayesnn_ppl.data.splits import TEST_FRACTION
 from bayesnn_ppl.data.standardisation import Task
 from bayesnn_ppl.data.stored import read_archive
+from bayesnn_ppl.npz import UNREADABLE
 
 _PARTS = ("train", "test")
 
@@ -80,7 +81,7 @@ def load_npy_folder(
     for file in sorted(path.glob("*.npy")):
         try:
             arrays[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except UNREADABLE as error:
             raise ValueError(
                 f"The file `{file}` is not a readable array of numbers ({error}). Write it with "
                 "`numpy.save`; arrays of Python objects are not read."

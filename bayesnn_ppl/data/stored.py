@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
+from bayesnn_ppl.npz import UNREADABLE, read_npz
 
 VARIABLE = "BAYESNN_DATA"
 
@@ -45,11 +46,9 @@ def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.
         ValueError: if the file is no readable archive, or holds Python objects.
     """
     try:
-        # Opened here: NumPy leaves its own handle open when the content is no archive.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            wanted = archive.files if keys is None else [k for k in keys if k in archive.files]
-            return {key: archive[key] for key in wanted}
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        with path.open("rb") as handle:
+            return read_npz(handle, keys)
+    except UNREADABLE as error:
         if str(error).startswith("Object arrays"):
             raise ValueError(
                 f"The file `{path}` holds arrays of Python objects, which are not read because "

@@ -44,6 +44,11 @@ def place_chains(
             raise ValueError(
                 f'A mesh is for chain_method="parallel"; "{chain_method}" uses one device.'
             )
+        if jax.process_count() > 1:
+            raise ValueError(
+                f'chain_method="{chain_method}" uses one device, and this run has those of '
+                f'{jax.process_count()} processes. Use "parallel".'
+            )
         return device_mesh(1), "vmap" if chain_method == "vectorized" else "map"
     mesh = default_mesh(chains) if mesh is None else mesh
     check_mesh(mesh, chains=chains, rows=x.shape[0])

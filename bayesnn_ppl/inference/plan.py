@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
@@ -22,6 +23,7 @@ from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run, kept
 from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
+from bayesnn_ppl.inference.sharing import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.starts import resolve_start
 from bayesnn_ppl.inference.streamed_run import RowBlocks, StreamedRun
@@ -67,6 +69,8 @@ class Plan:
     trainer: Any = None  # of the starts, such as an `Ensemble`
     started: Any = None  # what it says of them
     stream: StreamPlan | None = None
+    share: Share = field(default_factory=lambda: Share(ALONE, (0, 0), False, False))
+    chains: int = 0  # of the whole run, of which `settings` has those of this program
 
     def describe(self, **more: Any) -> dict[str, Any]:
         """The provenance of the run, as JSON-ready values, with `more` of what happened."""
@@ -82,7 +86,8 @@ class Plan:
                 run={
                     "warmup": self.settings.warmup,
                     "draws": 0,
-                    "chains": self.settings.chains,
+                    "chains": self.chains,
+                    "processes": self.share.team.count,
                     "thinning": self.thinning,
                     "seed": self.seed,
                     "chain_method": self.chain_method,
@@ -137,8 +142,10 @@ def make_plan(
             targets = targets.astype(np.int32)
         _warn_of_cold_latents(summary)
         trainer = init if callable(getattr(init, "starts", None)) else None
+        check_sharing(kernel, trainer, done_when, chains, on_disk=on_disk)
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
-        mesh, arrangement = place_chains(chain_method, mesh, chains, kernel.model, inputs, targets)
+        own = chains if current().collective else chains // current().count
+        mesh, arrangement = place_chains(chain_method, mesh, own, kernel.model, inputs, targets)
         if done_when and done_when.watches_functions:
             seen = inputs if stream is None else spread_rows(stream, float64=float64)
             keep = _watched(keep, seen)
@@ -149,13 +156,16 @@ def make_plan(
         kernel,
         strategy,
         warmup,
-        chains,
+        own,
         mesh,
         arrangement,
         float64,
         weights=keep.weights != "none",
         discrete=tuple(summary.discrete_latents),
     )
+    share = share_of(settings, chains, on_disk=on_disk)
+    if own < chains:
+        values = {name: value[slice(*share.chains)] for name, value in values.items()}
     streamed = None
     if stream is not None:
         with arithmetic(float64=float64):
@@ -175,6 +185,8 @@ def make_plan(
         done_when,
         trainer,
         stream=streamed,
+        share=share,
+        chains=chains,
     )
 
 
@@ -187,6 +199,19 @@ def execute(
     callback: Callable[[Progress], Any] | None,
 ) -> Posterior:
     """Carry the plan out, from where the sink stands, until it holds `draws` draws."""
+    place = sink.folder.path if isinstance(sink, FolderSink) else None
+    with plan.share.team.guarded(place), plan.share.patient():
+        return _execute(plan, sink, draws, progress=progress, callback=callback)
+
+
+def _execute(
+    plan: Plan,
+    sink: MemorySink | FolderSink,
+    draws: int,
+    *,
+    progress: bool,
+    callback: Callable[[Progress], Any] | None,
+) -> Posterior:
     began = time.perf_counter()
     before = sink.restored_state()
     if before is None and plan.trainer is not None:
@@ -197,13 +222,14 @@ def execute(
     transitions = settings.warmup + draws * plan.thinning
     with (
         arithmetic(float64=settings.float64),
-        ProgressBar(shown=progress, chains=settings.chains) as bar,
+        ProgressBar(shown=progress and plan.share.team.leads, chains=plan.chains) as bar,
         RowBlocks.opened(plan.stream, settings, transitions) as blocks,
     ):
         if settings.chains > 1 and plan.chain_method == "parallel" and len(jax.devices()) == 1:
             if jax.devices()[0].platform == "cpu":
                 bar.say("All chains share one CPU device. " + more_cpu_devices(settings.chains))
-        keys = _chain_keys(plan.seed, settings.chains)
+        first = 0 if settings.chains == plan.chains else plan.share.chains[0]
+        keys = _chain_keys(plan.seed, settings.chains, first=first)
         probe = None if plan.probe is None else (plan.probe.x, plan.probe.y)
         compiled = settings if plan.stream is None else plan.stream.settings(settings)
         shape = None if plan.stream is None else plan.stream.blocks
@@ -215,7 +241,7 @@ def execute(
             program,
             plan.x,
             plan.y,
-            predictive_keys=_chain_keys(plan.seed, settings.chains, first=_PREDICTIVE),
+            predictive_keys=_chain_keys(plan.seed, settings.chains, first=_PREDICTIVE + first),
             probe=plan.probe,
             watch=watch,
             called=began,
@@ -223,6 +249,7 @@ def execute(
             callback=callback,
             until=plan.until,
             sink=sink,
+            share=plan.share,
         )
         if before is None:
             run.start(keys, plan.values, given=bool(plan.values))
@@ -249,6 +276,7 @@ def execute(
             if run.ended["by"] == "convergence":  # it has all the draws that were wanted of it
                 happened["draws_requested"] = draws = sink.done
             sink.finish(run.state(), complete=sink.done >= draws, **happened)
+            plan.share.team.agree("the run is finished")
             return Posterior.load(sink.folder.path, model)
         return Posterior.from_groups(
             sink.filled(),

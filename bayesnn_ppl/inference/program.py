@@ -25,6 +25,7 @@ from bayesnn_ppl.inference.traced import (
     ensemble_functions,
     everything_kept,
 )
+from bayesnn_ppl.mesh import everywhere, own_part, spread
 
 __all__ = ["Program", "arrays_to_state", "compile_program", "state_to_arrays"]
 
@@ -115,18 +116,19 @@ def _compile(
     by_row = NamedSharding(mesh, P("data"))
 
     def place(array: np.ndarray) -> jax.Array:
-        return jax.device_put(array, by_row)
+        return spread(array, by_row)
 
     x_placed, y_placed = place(x), place(y)
+    keys, values, probe = everywhere((keys, dict(values), probe), mesh)
     if settings.kernel.is_ensemble_kernel:
         start, advance = ensemble_functions(settings)
     else:
         start, advance = chain_functions(settings)
     rows: tuple[Any, Any] = (x_placed, y_placed)
-    counts = [np.int32(1)] * 3
+    counts = everywhere([np.int32(1)] * 3, mesh)
     if blocks is not None:
         advance = streamed_advance(settings, blocks)
-        rows, counts = blocks.rows(settings, x, y), [np.int32(1)] * 5
+        rows, counts = blocks.rows(settings, x, y), everywhere([np.int32(1)] * 5, mesh)
     try:
         state_shape, position, *_ = jax.eval_shape(start, keys, values, x_placed, y_placed, probe)
     except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
@@ -155,8 +157,9 @@ def _compile(
         )
     else:
         sharding = NamedSharding(mesh, P("chain"))
+    known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
     start_compiled = (
-        jax.jit(start, out_shardings=(sharding, None, None, None))
+        jax.jit(start, out_shardings=(sharding, known, known, known))
         .lower(keys, values, x_placed, y_placed, probe)
         .compile(compiler_options=_quick_compilation(mesh))
     )
@@ -167,8 +170,16 @@ def _compile(
         if settings.kernel.is_ensemble_kernel
         else jax.tree.map(lambda _: sharding, state_shape),
     )
+    kept: Any = None
+    if known is not None:
+        # Every process writes its own chains' weights, and knows all function values.
+        kept = {"sample_stats": known}
+        if settings.weights:
+            kept["posterior"] = NamedSharding(mesh, P("chain"))
+        if probe is not None:
+            kept["predictions"] = known
     advance_compiled = (
-        jax.jit(partial(advance, block=block), out_shardings=(sharding, None))
+        jax.jit(partial(advance, block=block), out_shardings=(sharding, kept))
         .lower(state, *rows, probe, keys, *counts)
         .compile()
     )
@@ -177,15 +188,20 @@ def _compile(
     )
 
 
-def state_to_arrays(state: Any) -> dict[str, np.ndarray]:
-    """A sampler's state as arrays named by their place; PRNG keys as their raw words."""
+def state_to_arrays(state: Any, chains: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+    """A sampler's state as arrays named by their place; PRNG keys as their raw words.
+
+    Args:
+        state: of all chains.
+        chains: (begin, end) of those that this process writes, of several processes.
+    """
     leaves = jax.tree_util.tree_flatten_with_path(state)[0]
-    return {jax.tree_util.keystr(path): _raw(leaf) for path, leaf in leaves}
+    return {jax.tree_util.keystr(path): own_part(_raw(leaf), chains) for path, leaf in leaves}
 
 
-def _raw(leaf: jax.Array) -> np.ndarray:
+def _raw(leaf: jax.Array) -> jax.Array:
     is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+    return jax.random.key_data(leaf) if is_key else leaf
 
 
 def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
@@ -213,8 +229,11 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
                 + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
                 + "It was made by another kernel, or another version of NumPyro."
             )
-        leaf = jax.random.wrap_key_data(jax.numpy.asarray(array)) if is_key else array
-        return jax.device_put(leaf, shape.sharding)
+        if is_key and jax.process_count() == 1:
+            words = jax.random.wrap_key_data(jax.numpy.asarray(array))
+            return jax.device_put(words, shape.sharding)
+        leaf = spread(array, shape.sharding)
+        return jax.random.wrap_key_data(leaf) if is_key else leaf
 
     return jax.tree_util.tree_map_with_path(place, shapes)
 

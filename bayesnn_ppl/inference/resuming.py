@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.approximations.base import Approximation
 from bayesnn_ppl.inference.fitting import require_same, resume_fit
 from bayesnn_ppl.inference.keep import Keep
@@ -17,7 +19,7 @@ from bayesnn_ppl.inference.sinks import FolderSink
 from bayesnn_ppl.inference.until import Until
 from bayesnn_ppl.mesh import device_mesh
 from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.storage import RunFolder
+from bayesnn_ppl.storage import RunFolder, SharedFolder
 
 __all__ = ["extend", "resume"]
 
@@ -90,6 +92,18 @@ def _go_on(
     callback: Callable[[Any], Any] | None,
     until: Mapping[str, Any] | None,
 ) -> Posterior:
+    if current().count > 1:
+        return _go_on_together(
+            Path(path),
+            kernel,
+            x,
+            y,
+            more,
+            mesh=mesh,
+            progress=progress,
+            callback=callback,
+            until=until,
+        )
     folder = RunFolder.reopen(Path(path))
     try:
         if isinstance(kernel, Approximation) or "approximation" in folder.config:
@@ -105,15 +119,59 @@ def _go_on(
                 keep=_same_keep(folder),
             )
         plan = _same_plan(folder, kernel, x, y, mesh, until)
-        wanted = folder.config["draws_requested"] + (more or 0)
-        if more:
-            folder.update_config(draws_requested=wanted)
-        sink = FolderSink(folder, plan.keep)
-        if sink.done >= wanted:
-            return Posterior.load(folder.path, kernel.model)
-        return execute(plan, sink, wanted, progress=progress, callback=callback)
+        return _execute(folder, plan, more, progress=progress, callback=callback)
     finally:
         folder.release()
+
+
+def _go_on_together(
+    path: Path,
+    kernel: Any,
+    x: Any,
+    y: Any,
+    more: int | None,
+    *,
+    mesh: Mesh | None,
+    progress: bool,
+    callback: Callable[[Any], Any] | None,
+    until: Mapping[str, Any] | None,
+) -> Posterior:
+    """`_go_on` in each of several processes."""
+    if isinstance(kernel, Approximation):
+        raise ValueError("A fit is made by one process: resume it in one.")
+    team = current()
+    with team.guarded(path):
+        if team.leads:  # to have it checked, and to know that nobody else writes
+            RunFolder.reopen(path).release()
+        team.agree("the run can be opened")
+        # A view without any chains, to plan by; which chains are written depends on the mesh.
+        folder: RunFolder = SharedFolder.shared(path, team, (0, 0))
+        try:
+            plan = _same_plan(folder, kernel, x, y, mesh, until)
+        finally:
+            folder.release()
+        folder = SharedFolder.shared(path, team, plan.share.chains)
+    try:
+        return _execute(folder, plan, more, progress=progress, callback=callback)
+    finally:
+        folder.release()
+
+
+def _execute(
+    folder: RunFolder,
+    plan: Plan,
+    more: int | None,
+    *,
+    progress: bool,
+    callback: Callable[[Any], Any] | None,
+) -> Posterior:
+    wanted = folder.config["draws_requested"] + (more or 0)
+    if more:
+        folder.update_config(draws_requested=wanted)
+    sink = FolderSink(folder, plan.keep)
+    if sink.done >= wanted:
+        return Posterior.load(folder.path, plan.settings.kernel.model)
+    return execute(plan, sink, wanted, progress=progress, callback=callback)
 
 
 def _check_fit(
@@ -159,8 +217,7 @@ def _same_plan(
         )
     parallel = run["chain_method"] == "parallel"
     if mesh is None and parallel:
-        shape = run["devices"]["mesh"]
-        mesh = device_mesh(shape["chain"], shape["data"])
+        mesh = _mesh_of(run)
     plan = make_plan(
         kernel,
         x,
@@ -188,6 +245,15 @@ def _same_plan(
         },
     )
     return plan
+
+
+def _mesh_of(run: Mapping[str, Any]) -> Mesh | None:
+    """The mesh of the run, or the default one where there are fewer devices or other processes."""
+    shape = run["devices"]["mesh"]
+    same = run.get("processes", 1) == current().count
+    if not same or len(jax.devices()) < shape["chain"] * shape["data"]:
+        return None
+    return device_mesh(shape["chain"], shape["data"])
 
 
 def _same_keep(folder: RunFolder) -> Keep:

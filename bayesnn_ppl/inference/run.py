@@ -14,14 +14,17 @@ import numpy as np
 from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
+from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.program import Program, arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
+from bayesnn_ppl.inference.sharing import Share
 from bayesnn_ppl.inference.sinks import Sink
 from bayesnn_ppl.inference.starts import explain_faults
 from bayesnn_ppl.inference.traced import Settings
 from bayesnn_ppl.inference.until import Until
 from bayesnn_ppl.inference.watching import Watch
+from bayesnn_ppl.mesh import everywhere
 from bayesnn_ppl.storage import variable_names
 
 __all__ = ["Progress", "Run", "uninterrupted"]
@@ -73,10 +76,13 @@ class Run:
         callback: Callable[[Progress], Any] | None,
         until: Until | None,
         sink: Sink,
+        share: Share,
     ) -> None:
+        self._share, self._team = share, share.team
         self._settings, self._program, self._bar = settings, program, bar
-        self._probe, self._watch = (None if probe is None else (probe.x, probe.y)), watch
-        self._predictive_keys = predictive_keys
+        here = everywhere((None if probe is None else (probe.x, probe.y)), settings.mesh)
+        self._probe, self._watch = here, watch
+        self._predictive_keys = everywhere(predictive_keys, settings.mesh)
         self._host_data = (x, y)
         self._data = (program.place(x), program.place(y))
         self._callback, self._until = callback, until
@@ -100,8 +106,8 @@ class Run:
             self.seconds[name] = time.perf_counter() - began
 
     def state(self) -> dict[str, np.ndarray]:
-        """The sampler's state, as named arrays."""
-        return state_to_arrays(self._state)
+        """The sampler's state, as named arrays; of several processes, this one's chains."""
+        return state_to_arrays(self._state, self._share.chains_of_program)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from a state that `state` gave; ValueError when it is of another program."""
@@ -110,7 +116,10 @@ class Run:
     def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""
         with self._timed("start"):
+            keys, values = everywhere((keys, dict(values)), self._settings.mesh)
             state, z, faults, started = self._program.start(keys, values, *self._data, self._probe)
+            if self._share.spans_hosts:
+                z, faults, started = jax.tree.map(np.asarray, (z, faults, started))
             model = self._settings.kernel.model
             problem = explain_faults(
                 model, *self._host_data, z, faults, given, self._settings.discrete
@@ -137,15 +146,22 @@ class Run:
         with self._timed("warmup"):
             try:
                 made = self._advance("warmup", warmup, thinning=1, done=done)
-            finally:  # on disk, even a warm-up that is interrupted is not lost
-                with uninterrupted():
-                    self._sink.checkpoint(self.state, "warmup", self._done, now=True)
+            except BaseException:
+                if self._team.count == 1:  # several cannot commit when one has failed
+                    self._keep_warmup()
+                raise
+            self._keep_warmup()
         if self.ended_early:
             by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
-            raise RuntimeError(
+            raise EndedTogether(
                 f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
                 "there is nothing to return yet. A run on disk can be resumed."
             )
+
+    def _keep_warmup(self) -> None:
+        """On disk, even a warm-up that is interrupted is not lost."""
+        with uninterrupted():
+            self._sink.checkpoint(self.state, "warmup", self._done, now=True)
 
     def draw(self, draws: int, thinning: int) -> None:
         """Make the draws that are kept; an interrupt keeps what there is."""
@@ -166,10 +182,11 @@ class Run:
         self._done = done
         divergences = 0
         while done < total:
-            count = min(total - done, self._next_block(thinning))
+            count = min(total - done, self._team.agree(self._next_block(thinning))[0])
             block_began = time.perf_counter()
             state, groups = self._make(phase, done, count, thinning)
             groups = self._named(groups, count)
+            # Of function values, those of all chains; the sink takes this process's.
             now = time.perf_counter()
             self._seconds_per_transition = (now - block_began) / (count * thinning)
             with uninterrupted():
@@ -177,8 +194,9 @@ class Run:
                 self._state = state
                 self._done = done = done + count
                 if phase == "sample":
-                    self._sink.append(groups)
-                self._sink.checkpoint(self.state, phase, done)
+                    self._sink.append(self._share.written(groups))
+                due = self._team.agree(self._sink.due())[0]
+                self._sink.checkpoint(self.state, phase, done, now=due)
             statistics = groups["sample_stats"]
             functions = groups.get("predictions", {})
             divergences += int(np.sum(statistics.get("diverging", 0)))
@@ -190,9 +208,10 @@ class Run:
             metrics = self._watch.row(phase, done, seconds, statistics, divergences)
             self._sink.watch(metrics)
             draws = groups.get("posterior", {})
-            if self._stop_early(
+            stop = self._stop_early(
                 Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
-            ):
+            )
+            if any(self._team.agree(stop or self._share.interrupted)):
                 self.ended_early, self.ended = True, {"by": "callback"}
                 break
             if done < total and self._is_done(phase, done):
@@ -224,24 +243,26 @@ class Run:
             *self._data,
             self._probe,
             self._predictive_keys,
-            np.int32(done if phase == "sample" else 0),
-            np.int32(count),
-            np.int32(thinning),
+            *self._counts(done if phase == "sample" else 0, count, thinning),
         )
+
+    def _counts(self, *counts: int) -> Any:
+        return everywhere([np.int32(count) for count in counts], self._settings.mesh)
 
     def _is_done(self, phase: str, done: int) -> bool:
         """Whether `until` ends the run here, and why."""
         if self._until is None:
             return False
         limit = self._until.max_seconds
-        if limit is not None and time.perf_counter() - self._called > limit:
+        late = limit is not None and time.perf_counter() - self._called > limit
+        if limit is not None and self._team.agree(late)[0]:
             self.ended = {"by": "max_time", "max_seconds": limit}
             self._bar.say(f"The time is up, {limit:g} s, after {done} draws of the {phase} phase.")
             self.ended_early = phase == "warmup"
             return True
         if phase == "warmup" or not self._until.watches_functions:
             return False
-        found = self._watch.reached(self._until)
+        found = self._team.agree(self._watch.reached(self._until))[0]
         if found is None:
             return False
         self.ended = {"by": "convergence", **{k: round(v, 4) for k, v in found.items()}}
@@ -254,7 +275,7 @@ class Run:
     def _named(self, groups: Any, count: int) -> dict[str, dict[str, np.ndarray]]:
         """The first `count` draws of the buffers, under the names they are stored by."""
         found = {
-            group: {name: np.asarray(a)[:, :count] for name, a in block.items()}
+            group: {name: self._share.fetched(a)[:, :count] for name, a in block.items()}
             for group, block in groups.items()
         }
         found["sample_stats"] = _named_statistics(found["sample_stats"], self._settings.kernel)

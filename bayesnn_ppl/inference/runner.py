@@ -11,6 +11,7 @@ from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import execute, make_plan
 from bayesnn_ppl.inference.run import Progress
+from bayesnn_ppl.inference.sharing import open_folder
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.storage import RunFolder
@@ -123,12 +124,16 @@ def sample(
     if out is None:
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)
-    folder = RunFolder.create(
-        Path(out),
-        plan.describe(draws_requested=draws),
-        every={"posterior": plan.keep.every},
-        probe=None if plan.probe is None else plan.probe.arrays(),
-    )
+
+    def create() -> RunFolder:
+        return RunFolder.create(
+            Path(out),
+            plan.describe(draws_requested=draws),
+            every={"posterior": plan.keep.every},
+            probe=None if plan.probe is None else plan.probe.arrays(),
+        )
+
+    folder = open_folder(Path(out), plan.share, create)
     try:
         sink = FolderSink(folder, plan.keep)
         return execute(plan, sink, draws, progress=progress, callback=callback)

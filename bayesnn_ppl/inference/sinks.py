@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.keep import Keep, rounded
 from bayesnn_ppl.inference.moments import RunningMoments
 from bayesnn_ppl.inference.watching import MetricsFile
@@ -37,6 +38,9 @@ class Sink(Protocol):
         self, state: Callable[[], Block], phase: str, done: int, *, now: bool = False
     ) -> None:
         """Take the state after `done` draws of the phase; `now` makes it durable at once."""
+
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
 
     def watch(self, row: Mapping[str, Any]) -> None:
         """Take the metrics after a block."""
@@ -91,6 +95,10 @@ class MemorySink:
     ) -> None:
         """Nothing: what is in memory is lost with the process."""
 
+    def due(self) -> bool:
+        """Never."""
+        return False
+
     def watch(self, row: Mapping[str, Any]) -> None:
         """Nothing: the callback has seen it."""
 
@@ -127,8 +135,10 @@ class FolderSink:
             before = folder.load_moments()
             if before is not None:
                 self._moments.restore(before, self.done)
-        self._metrics = MetricsFile(
-            folder.path / "metrics.csv", phase=self.phase, draws=record["done"]
+        self._metrics = (
+            MetricsFile(folder.path / "metrics.csv", phase=self.phase, draws=record["done"])
+            if current().leads
+            else None
         )
         self._last, self._committed = time.monotonic(), False
         self._row: Mapping[str, Any] | None = None
@@ -155,10 +165,12 @@ class FolderSink:
     def checkpoint(
         self, state: Callable[[], Block], phase: str, done: int, *, now: bool = False
     ) -> None:
-        due = time.monotonic() - self._last > _COMMIT_SECONDS
         # Also whenever a chunk is whole, so that fast kernels do not fill the memory meanwhile.
-        if now or due or self.folder.holds_a_chunk:
+        if now or self.folder.holds_a_chunk:
             self._commit(state(), phase=phase, done=done)
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last > _COMMIT_SECONDS
 
     def _commit(self, state: Block, **how: Any) -> None:
         moments = None if self._moments is None else self._moments.arrays()
@@ -173,7 +185,7 @@ class FolderSink:
             self._committed = False
 
     def _write_row(self) -> None:
-        if self._row is not None:
+        if self._row is not None and self._metrics is not None:
             with writing_to(self.folder.path, self.folder.kept_so_far):
                 self._metrics.write(self._row)
             self._row = None

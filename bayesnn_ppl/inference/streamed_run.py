@@ -70,8 +70,7 @@ class RowBlocks:
     def _load(self, number: int) -> Any:
         sharding = block_sharding(self._settings)
         with arithmetic(float64=self._settings.float64):  # which is a thread's own
-            placed = jax.device_put(self.plan.read(number, self._settings), sharding)
-            return jax.block_until_ready(placed)
+            return jax.block_until_ready(self.plan.placed(number, self._settings, sharding))
 
 
 class StreamedRun(Run):
@@ -96,15 +95,11 @@ class StreamedRun(Run):
                 *self._blocks.get(number),
                 self._probe,
                 self._predictive_keys,
-                np.int32(done if phase == "sample" else 0),
-                np.int32(made),
-                np.int32(begin),
-                np.int32(transitions),
-                np.int32(per_draw),
+                *self._counts(done if phase == "sample" else 0, made, begin, transitions, per_draw),
             )
             draws = (made + transitions) // per_draw - made // per_draw
             if draws:
-                kept.append(jax.tree.map(lambda a, n=draws: np.asarray(a)[:, :n], groups))
+                kept.append(jax.tree.map(lambda a, n=draws: self._share.fetched(a)[:, :n], groups))
             jax.block_until_ready(state)  # before a third block is asked for
             made += transitions
         return state, jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *kept)

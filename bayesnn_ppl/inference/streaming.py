@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from bayesnn_ppl.components import check_support
 from bayesnn_ppl.data.row_order import RowOrder
@@ -129,11 +130,36 @@ class StreamPlan:
             "streamed": {"chunk": self.stream.chunk, "window": self.stream.window},
         }
 
-    def read(self, number: int, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
-        """Block `number`, x and y of shape (chains, T, steps·B, ...).
+    def placed(
+        self, number: int, settings: Settings, sharding: NamedSharding
+    ) -> tuple[jax.Array, jax.Array]:
+        """Block `number` on the devices; each process reads the rows that its own devices need."""
+        if jax.process_count() == 1:
+            return jax.device_put(self.read(number, settings), sharding)
+        rows = self.row_numbers(number, settings)
+        held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
-        The rows of a transition lie as its data shards need them: shard by shard, and in each
-        step by step.
+        def part(index: Any, which: int) -> np.ndarray:
+            key = str(index[:3])
+            if key not in held:
+                held[key] = self._rows(rows[index[:3]], settings)
+            return held[key][which]
+
+        placed = []
+        for which, row in enumerate(self._rows(rows[:1, :1, :1], settings)):
+            shape = (*rows.shape, *row.shape[3:])
+            placed.append(jax.make_array_from_callback(shape, sharding, partial(part, which=which)))
+        return placed[0], placed[1]
+
+    def read(self, number: int, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+        """Block `number`, x and y of shape (chains, T, steps·B, ...)."""
+        return self._rows(self.row_numbers(number, settings), settings)
+
+    def row_numbers(self, number: int, settings: Settings) -> np.ndarray:
+        """The rows of a block, (chains, T, steps·B).
+
+        Those of a transition lie as its data shards need them: shard by shard, and in each step
+        by step.
         """
         blocks, chains = self.blocks, settings.chains
         steps = blocks.transitions * blocks.steps
@@ -141,13 +167,16 @@ class StreamPlan:
             [self.order.batches(c, number * steps, (number + 1) * steps) for c in range(chains)]
         )
         rows = rows.reshape(chains, blocks.transitions, blocks.steps, self.shards, -1)
-        rows = rows.swapaxes(2, 3).ravel()
-        x, y = self.stream.read(rows, float64=settings.float64)
-        self._check_targets(y, rows)
+        rows = rows.swapaxes(2, 3)
+        return rows.reshape(chains, blocks.transitions, blocks.steps * blocks.batch)
+
+    def _rows(self, rows: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of these numbers, x and y, with the leading axes of `rows`."""
+        x, y = self.stream.read(rows.ravel(), float64=settings.float64)
+        self._check_targets(y, rows.ravel())
         if self.discrete:
             y = y.astype(np.int32, copy=False)
-        lead = (chains, blocks.transitions, blocks.steps * blocks.batch)
-        return x.reshape(*lead, *x.shape[1:]), y.reshape(*lead, *y.shape[1:])
+        return x.reshape(*rows.shape, *x.shape[1:]), y.reshape(*rows.shape, *y.shape[1:])
 
     def _check_targets(self, y: np.ndarray, rows: np.ndarray) -> None:
         try:

@@ -1,7 +1,6 @@
 """Predictions to compare with, and how far a posterior's predictions are from them."""
 
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.metrics.checks import class_probabilities
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
+from bayesnn_ppl.npz import UNREADABLE, read_npz
 
 type Published = Literal["cifar10", "imdb"]
 
@@ -99,10 +99,9 @@ def hmc_reference(name: Published) -> Reference:
     path = _path()
     rows, classes = _SHAPES[name]
     try:
-        # Opened here: NumPy leaves its own handle open when the content is no archive.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            known = {key: archive[key] for key in archive.files if key.startswith(name)}
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        with path.open("rb") as handle:
+            known = read_npz(handle, [f"{name}_probs", f"{name}_rows"])
+    except UNREADABLE as error:
         raise ValueError(
             f"The file `{path}` is not a readable NumPy archive ({error}). Lay out a fresh copy."
         ) from error

@@ -1,9 +1,11 @@
 """Draws as an ArviZ DataTree, in memory and in a run folder on disk."""
 
+from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
+from bayesnn_ppl.storage.shared import SharedFolder
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
     PROBE,
@@ -18,10 +20,13 @@ __all__ = [
     "PROBE",
     "RunFolder",
     "STARTS",
+    "SharedFolder",
     "build_tree",
     "check",
     "read",
     "read_attributes",
+    "read_commit",
+    "read_config",
     "repair",
     "variable_names",
     "write",

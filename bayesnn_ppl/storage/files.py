@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.npz import UNREADABLE, read_npz
+
 __all__ = ["read_arrays", "write_arrays", "write_bytes", "write_json", "writing_to"]
 
 
@@ -69,11 +71,18 @@ def read_arrays(path: Path, checksum: int) -> dict[str, np.ndarray]:
         ValueError: the file is missing or not what was written.
     """
     try:
+        if path.is_symlink():
+            raise ValueError(f"`{path}` is a link, and a run holds its own files.")
         content = path.read_bytes()
     except FileNotFoundError:
         raise ValueError(f"`{path}` is missing.") from None
+    except IsADirectoryError:
+        raise ValueError(f"`{path}` is damaged: it is a folder.") from None
     if zlib.crc32(content) != checksum:
         raise ValueError(f"`{path}` is damaged: its checksum is not the one committed.")
     names, _, body = content.partition(b"\n")
-    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
-        return {name: archive[f"a{i}"] for i, name in enumerate(json.loads(names))}
+    try:
+        arrays = read_npz(io.BytesIO(body))
+        return {name: arrays[f"a{i}"] for i, name in enumerate(json.loads(names))}
+    except UNREADABLE as error:
+        raise ValueError(f"`{path}` is damaged: {error}.") from None

@@ -26,14 +26,14 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
+from bayesnn_ppl.storage.commits import empty_record, files_of, read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.reading import (
-    FORMAT,
     STORE,
     chunk_file,
     kept_before,
     read,
-    read_commit,
+    read_parts,
     stored_groups,
 )
 from bayesnn_ppl.storage.tree import (
@@ -50,6 +50,7 @@ __all__ = ["COMMAND", "RunFolder", "write"]
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
+_MOST_PARTS = 64  # arrays that a tail is held in
 
 type Block = Mapping[str, np.ndarray]
 
@@ -63,9 +64,11 @@ class RunFolder:
         commit_record: what `commit.json` holds.
     """
 
-    def __init__(self, path: Path, config: dict[str, Any], record: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, config: dict[str, Any], record: dict[str, Any], *, locked: bool = True
+    ) -> None:
         self.path, self.config, self.commit_record = path, config, record
-        self._lock = _lock(path)
+        self._lock = _lock(path) if locked else -1
         # Draws since the last whole chunk, by group; `_fresh` of them are not in the journal.
         self._tail: dict[str, dict[str, list[np.ndarray]]] = {}
         self._tail_draws = self._fresh = 0
@@ -89,7 +92,15 @@ class RunFolder:
 
         Raises:
             FileExistsError: it holds something.
+            ValueError: it is an address, such as s3://bucket/run.
         """
+        scheme = path.parts[0] if path.parts else ""
+        if scheme.endswith(":") and len(scheme) > 2 and not path.exists():
+            raise ValueError(
+                f"`{path}` is an address, and a run is written to a folder of a file system: its "
+                "commits need renames and locks, which object stores do not have. Write to a local "
+                "or shared folder, and copy the finished run."
+            )
         if path.exists() and (
             not path.is_dir() or any(file.name != COMMAND for file in path.iterdir())
         ):
@@ -97,17 +108,7 @@ class RunFolder:
                 f"`{path}` exists and is not empty. Choose another folder, or remove it first: "
                 "a run is never written over. To go on with a run, `resume` it."
             )
-        record = {
-            "format": FORMAT,
-            "phase": "warmup",
-            "done": 0,
-            "draws": 0,
-            "in_store": 0,
-            "journal": [],
-            "checkpoint": None,
-            "moments": None,
-            "complete": False,
-        }
+        record = empty_record()
         with writing_to(path, lambda: "Choose a folder for `out` that is not read-only."):
             for part in (path, path / "journal", path / "checkpoint"):
                 part.mkdir(parents=True, exist_ok=True)
@@ -132,7 +133,7 @@ class RunFolder:
             BlockingIOError: another process writes to it.
         """
         record = read_commit(path)
-        folder = cls(path, json.loads((path / "config.json").read_text()), record)
+        folder = cls(path, read_config(path), record)
         try:
             if record["draws"]:
                 folder._load_tail()
@@ -171,8 +172,11 @@ class RunFolder:
         for group, every in self._groups.items():
             first, tail = -(begin + 1) % every, self._tail.setdefault(group, {})
             for name, array in groups[group].items():
-                kept = array if every == 1 else array[:, first::every].copy()
-                tail.setdefault(name, []).append(kept)
+                parts = tail.setdefault(name, [])
+                # Copied: a short block is a view of a buffer for the longest one.
+                parts.append(array[:, first::every].copy())
+                if len(parts) > _MOST_PARTS:
+                    parts[:] = [np.concatenate(parts, axis=1)]
                 count = array.shape[1]
         self._tail_draws += count
         self._fresh += count
@@ -263,23 +267,28 @@ class RunFolder:
             if in_store is not None:
                 record["in_store"], record["journal"] = in_store, []
             if record["draws"] > record["in_store"] and (self._fresh or in_store is not None):
-                record["journal"] = [*record["journal"], self._write_journal(record)]
+                entry = self._write_journal(record)
+                record["journal"] = [*record["journal"], entry]
             if state is not None:
                 name = f"checkpoint/{phase}-{done:09d}.npz"
-                if record["checkpoint"] and record["checkpoint"][0] == name:
+                if record["checkpoint"] and record["checkpoint"][0]["file"] == name:
                     # As where a training is begun again: the last one is good until this one is.
                     name = f"checkpoint/{phase}-{done:09d}-again.npz"
-                record["checkpoint"] = [name, write_arrays(self.path / name, state)]
+                record["checkpoint"] = [self._entry(name, state)]
             if moments:
                 name = f"checkpoint/moments-{record['draws']:09d}.npz"
-                record["moments"] = [name, write_arrays(self.path / name, moments)]
+                record["moments"] = [self._entry(name, moments)]
             write_json(self.path / "commit.json", record)
             self.commit_record, self._fresh = record, 0
             self._remove_stale()
 
-    def _write_journal(self, record: dict[str, Any]) -> list[Any]:
-        """Write the draws that neither store nor journal holds; returns [name, first, crc]."""
-        held = record["journal"][-1][1] if record["journal"] else record["in_store"]
+    def _entry(self, name: str, arrays: Block) -> dict[str, Any]:
+        """Write a file of all chains; returns what the record says of it."""
+        return {"file": name, "crc32": write_arrays(self.path / name, arrays), "chains": None}
+
+    def _write_journal(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Write the draws that neither store nor journal holds; returns their entry."""
+        held = record["journal"][-1]["end"] if record["journal"] else record["in_store"]
         arrays = {}
         for group, block in self._tail.items():
             every = self._groups[group]
@@ -288,7 +297,7 @@ class RunFolder:
                 joined = np.concatenate(parts, axis=1)
                 arrays[f"{group}/{name}"] = joined[:, joined.shape[1] - count :]
         name = f"journal/{held:09d}-{record['draws']:09d}.npz"
-        return [name, record["draws"], write_arrays(self.path / name, arrays)]
+        return self._entry(name, arrays) | {"begin": held, "end": record["draws"]}
 
     def _flush(self, *, complete: bool) -> int | None:
         """Write whole chunks, or everything; returns how many draws the store holds then."""
@@ -298,13 +307,26 @@ class RunFolder:
         count = self._tail_draws if complete else self._tail_draws // chunk * chunk
         if not count:
             return None
+        begin = self.commit_record["draws"] + self._fresh - self._tail_draws
+        self._write_chunks(self._tail, begin, count)
+        for group, block in self._tail.items():
+            whole = count // chunk * chunk // self._groups[group]
+            for name, parts in block.items():
+                # Copied: a view would keep the whole block in memory.
+                block[name] = [np.concatenate(parts, axis=1)[:, whole:].copy()]
+        self._tail_draws -= count // chunk * chunk
+        return begin + count
+
+    def _write_chunks(
+        self, tail: Mapping[str, dict[str, list[np.ndarray]]], begin: int, count: int
+    ) -> None:
+        """Write the first `count` draws of the tail, which begins with a whole chunk, durably."""
         import zarr
 
-        begin = self.commit_record["draws"] + self._fresh - self._tail_draws
         # A chunk of nothing but zeros is written too: a missing file means damage.
         with zarr.config.set({"array.write_empty_chunks": True}):
             root: Any = zarr.open_group(self.path / STORE, mode="r+")
-            for group, block in self._tail.items():
+            for group, block in tail.items():
                 every = self._groups[group]
                 first, last = kept_before(begin, every), kept_before(begin + count, every)
                 for name, parts in block.items():
@@ -312,16 +334,15 @@ class RunFolder:
                     array = root[f"{group}/{name}"]
                     array.resize((joined.shape[0], last, *joined.shape[2:]))
                     array[:, first:last] = joined[:, : last - first]
-                    # Copied: a view would keep the whole block in memory.
-                    block[name] = [joined[:, count // chunk * chunk // every :].copy()]
                 root[f"{group}/draw"].resize((last,))
                 root[f"{group}/draw"][first:last] = draw_numbers(begin, begin + count, every)
-        self._synchronise(begin, count, chunk)
-        self._tail_draws -= count // chunk * chunk
-        return begin + count
+        self._synchronise(tail, begin, count)
 
-    def _synchronise(self, begin: int, count: int, chunk: int) -> None:
-        for group, block in self._tail.items():
+    def _synchronise(
+        self, tail: Mapping[str, dict[str, list[np.ndarray]]], begin: int, count: int
+    ) -> None:
+        chunk = self.config["storage"]["chunk_draws"]
+        for group, block in tail.items():
             every = self._groups[group]
             chunks = -(-kept_before(begin + count, every) // (chunk // every))
             for name, parts in block.items():
@@ -336,8 +357,7 @@ class RunFolder:
 
     def _remove_stale(self) -> None:
         record = self.commit_record
-        kept = {entry[0] for entry in record["journal"]}
-        kept |= {record[what][0] for what in ("checkpoint", "moments") if record.get(what)}
+        kept = files_of(record)
         for folder in ("journal", "checkpoint"):
             for file in (self.path / folder).iterdir():
                 if f"{folder}/{file.name}" not in kept:
@@ -351,8 +371,7 @@ class RunFolder:
         """
         if self.commit_record["checkpoint"] is None:
             raise ValueError(f"The run `{self.path}` has no checkpoint to go on from.")
-        name, checksum = self.commit_record["checkpoint"]
-        return read_arrays(self.path / name, checksum)
+        return read_parts(self.path, self.commit_record["checkpoint"])
 
     def keep_starts(self, starts: Block) -> None:
         """Write down where the chains start, `"<group>/<variable>"` -> (chain, ...)."""
@@ -362,8 +381,8 @@ class RunFolder:
 
     def load_moments(self) -> dict[str, np.ndarray] | None:
         """The moments at the last commit; None where none are kept."""
-        moments = self.commit_record.get("moments")
-        return read_arrays(self.path / moments[0], moments[1]) if moments else None
+        moments = self.commit_record["moments"]
+        return read_parts(self.path, moments) if moments else None
 
     def load_probe(self) -> dict[str, np.ndarray] | None:
         """The probe given to `create`; None where there is none."""

@@ -1,16 +1,19 @@
 """Is a run on disk whole? And if not, keep what is."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
+from bayesnn_ppl.storage.hostile import check_chunk
 from bayesnn_ppl.storage.reading import (
+    DAMAGE,
     STORE,
     chunk_file,
     committed_chunks,
-    read_commit,
+    journal_blocks,
+    read_parts,
     stored_groups,
 )
 
@@ -24,7 +27,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
     if record["in_store"]:
         import zarr
 
-        config = json.loads((path / "config.json").read_text())
+        config = read_config(path)
         chunk, every = config["storage"]["chunk_draws"], stored_groups(config)
         root: Any = zarr.open_group(path / STORE, mode="r")
         for group, name, ndim, index in committed_chunks(path, record):
@@ -33,6 +36,8 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 problems.append(f"The {place} is missing.")
             else:
                 try:
+                    file = chunk_file(path, group, name, index, ndim)
+                    check_chunk(file, path / STORE / group / name)
                     rows = chunk // every[group]
                     root[f"{group}/{name}"][:, index * rows : (index + 1) * rows]
                 except (ValueError, RuntimeError, OSError) as error:
@@ -40,29 +45,27 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 else:
                     continue
             whole = min(whole, index * chunk)
-    begin = record["in_store"]
-    for name, end, checksum in record["journal"]:
+    for entries in journal_blocks(record):
         try:
-            read_arrays(path / name, checksum)
+            read_parts(path, entries)
         except ValueError as error:
             problems.append(str(error))
-            whole = min(whole, begin)
-        begin = end
+            whole = min(whole, max(entries[0]["begin"], record["in_store"]))
     if record["checkpoint"] is not None:
         try:
-            read_arrays(path / record["checkpoint"][0], record["checkpoint"][1])
+            read_parts(path, record["checkpoint"])
         except ValueError as error:
             problems.append(f"{error} The draws are not touched, but the run cannot go on.")
-    config = json.loads((path / "config.json").read_text())
+    config = read_config(path)
     for what in ("probe", "starts"):
         if config.get(what):
             try:
                 read_arrays(path / config[what][0], config[what][1])
             except ValueError as error:
                 problems.append(f"{error} The draws are not touched.")
-    if record.get("moments"):
+    if record["moments"]:
         try:
-            read_arrays(path / record["moments"][0], record["moments"][1])
+            read_parts(path, record["moments"])
         except ValueError as error:
             problems.append(f"{error} The moments of the weights are lost.")
     return problems, whole
@@ -74,7 +77,11 @@ def check(path: Path) -> list[str]:
     Raises:
         FileNotFoundError: there is no run.
     """
-    return _problems(path)[0]
+    try:
+        return _problems(path)[0]
+    except DAMAGE as error:
+        what = str(error).strip() or type(error).__name__
+        raise ValueError(f"The run `{path}` is damaged: {what[:300]}.") from error
 
 
 def repair(path: Path) -> int:
@@ -91,9 +98,9 @@ def repair(path: Path) -> int:
         return record["draws"]
     if not whole:
         raise ValueError(f"No draw of the run `{path}` is whole: there is nothing to keep.")
-    folder = RunFolder(path, json.loads((path / "config.json").read_text()), record)
+    folder = RunFolder(path, read_config(path), record)
     try:
-        journal = [entry for entry in record["journal"] if entry[1] <= whole]
+        journal = [entry for entry in record["journal"] if entry["end"] <= whole]
         record |= {
             "draws": whole,
             "done": whole,

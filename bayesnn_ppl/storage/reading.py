@@ -1,14 +1,17 @@
 """Reading a run folder, finished or not, while another process may be writing to it."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays
+from bayesnn_ppl.storage.hostile import check_chunk, check_store
 from bayesnn_ppl.storage.tree import (
     PROBE,
     PROVENANCE,
@@ -19,43 +22,32 @@ from bayesnn_ppl.storage.tree import (
 )
 
 __all__ = [
-    "FORMAT",
+    "DAMAGE",
     "STORE",
     "chunk_file",
     "committed_chunks",
+    "journal_blocks",
     "kept_before",
     "missing_chunks",
     "read",
-    "read_commit",
+    "read_parts",
+    "read_record",
     "stored_groups",
 ]
 
 STORE = "posterior.zarr"
-FORMAT = 1
-
-
-def read_commit(path: Path) -> dict[str, Any]:
-    """The commit record of a run.
-
-    Raises:
-        FileNotFoundError: there is no run at `path`.
-        ValueError: it is of another format, or damaged.
-    """
-    file = path / "commit.json"
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"There is no posterior at `{path}`: `{file}` does not exist. Give the folder that "
-            "`sample(out=...)`, `Posterior.save` or `bayesnn sample --out` made."
-        )
-    try:
-        record = json.loads(file.read_text())
-    except ValueError as error:
-        raise ValueError(f"`{file}` is damaged: {error}.") from None
-    if record["format"] != FORMAT:
-        raise ValueError(
-            f"The run `{path}` has format {record['format']}, and this version reads {FORMAT}."
-        )
-    return record
+# What zarr and xarray raise where files do not say what they should.
+DAMAGE = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+)
+_MOST_MISSING = 1000  # chunks that are named one by one
 
 
 def chunk_file(path: Path, group: str, name: str, index: int, ndim: int) -> Path:
@@ -72,6 +64,42 @@ def stored_groups(config: Mapping[str, Any]) -> dict[str, int]:
     """Group of the store -> how many draws one that it keeps stands for."""
     # Runs made before a group could keep fewer draws do not say.
     return config["storage"].get("groups", {"posterior": 1, "sample_stats": 1})
+
+
+def journal_blocks(record: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """The journal's files that the store has not overtaken: of one block of draws together."""
+    blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for entry in record["journal"]:
+        if entry["end"] > record["in_store"]:
+            blocks.setdefault((entry["begin"], entry["end"]), []).append(entry)
+    return [blocks[key] for key in sorted(blocks)]
+
+
+def read_parts(path: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Arrays whose leading axis is the chain, from the files that each hold some chains.
+
+    Raises:
+        ValueError: a file is missing or damaged, or the files do not go together.
+    """
+    found = [
+        (entry["chains"], read_arrays(path / entry["file"], entry["crc32"])) for entry in entries
+    ]
+    if len(found) == 1 and found[0][0] in (None, [0, _chains(found[0][1])]):
+        return found[0][1]
+    found.sort(key=lambda part: part[0] or [0, 0])
+    begin = 0
+    for chains, arrays in found:
+        if chains is None or chains[0] != begin or _chains(arrays) != chains[1] - chains[0]:
+            raise ValueError(f"The files of `{path}` do not hold all chains, each of them once.")
+        begin = chains[1]
+    try:
+        return {name: np.concatenate([arrays[name] for _, arrays in found]) for name in found[0][1]}
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"The files of `{path}` do not go together: {error}.") from None
+
+
+def _chains(arrays: Mapping[str, np.ndarray]) -> int:
+    return next((len(a) for a in arrays.values() if a.ndim), 0)
 
 
 def _arrays(path: Path) -> list[tuple[str, str, int]]:
@@ -91,12 +119,23 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
     """(group, name, number of axes, index) of every chunk that the commit counts on."""
     if not record["in_store"]:
         return []
-    config = json.loads((path / "config.json").read_text())
+    config = read_config(path)
+    groups = stored_groups(config)
+    check_store(path / STORE, groups)
     found = []
     for group, name, ndim in _arrays(path):
-        every = stored_groups(config)[group]
-        chunk = config["storage"]["chunk_draws"] // every
+        if group not in groups:
+            raise ValueError(f"The run `{path}` is damaged: its store has a group `{group}`.")
+        every = groups[group]
+        chunk = max(config["storage"]["chunk_draws"] // every, 1)
         chunks = -(-kept_before(record["in_store"], every) // chunk)
+        folder = path / STORE / group / name / "c" / "0"
+        there = len(os.listdir(folder)) if folder.is_dir() else 0
+        if chunks > there + _MOST_MISSING:
+            raise ValueError(
+                f"The run `{path}` is damaged: {chunks - there} of the {chunks} chunks of "
+                f"`{group}/{name}` are missing."
+            )
         found += [(group, name, ndim, index) for index in range(chunks)]
     return found
 
@@ -126,19 +165,30 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
     while True:
         record = read_commit(path)
         try:
-            tree = _read(path, record, first)
+            tree = read_record(path, record, first=first)
             return tree if thin == 1 else _thinned(tree, path, thin)
         except ValueError:
             # A writer that commits meanwhile removes the journal that the record named.
             if read_commit(path) == record:
                 raise
+        except DAMAGE as error:
+            if read_commit(path) == record:
+                what = str(error).strip() or type(error).__name__
+                raise ValueError(
+                    f"The run `{path}` is damaged: {what[:300]}. `bayesnn check` says "
+                    "what is whole."
+                ) from error
 
 
-def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
-    config = json.loads((path / "config.json").read_text())
+def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.DataTree:
+    """The draws from `first` on that a record counts; see `read`."""
+    config = read_config(path)
     if not record["draws"]:
         raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
     missing = missing_chunks(path, record)
+    if record["in_store"] and not missing:
+        for group, name, ndim, index in committed_chunks(path, record):
+            check_chunk(chunk_file(path, group, name, index, ndim), path / STORE / group / name)
     if missing:
         raise ValueError(
             f"The run `{path}` is damaged: {missing[0]} "
@@ -161,14 +211,27 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
             kept = slice(kept_before(first, every), kept_before(in_store, every))
             found = tree[group].to_dataset().isel(draw=kept)
             parts[group].append(found.assign_coords(chain=chains))
-    begin = in_store
-    for name, end, checksum in record["journal"]:
-        arrays = read_arrays(path / name, checksum)
+    for entries in journal_blocks(record):
+        begin, end = max(entries[0]["begin"], in_store), entries[0]["end"]
+        arrays = read_parts(path, entries)
         for group, every in groups.items():
+            # A journal may begin before the draws that the store holds.
+            skip = kept_before(begin, every) - kept_before(entries[0]["begin"], every)
+            held = kept_before(end, every) - kept_before(begin, every)
+            wrong = [
+                key
+                for key, a in arrays.items()
+                if key.startswith(f"{group}/") and (a.ndim < 2 or a.shape[1] != held + skip)
+            ]
+            if wrong:
+                raise ValueError(
+                    f"The run `{path}` is damaged: `{wrong[0]}` does not hold the draws {begin} to "
+                    f"{end}, which its journal is of."
+                )
             variables = {
                 key.removeprefix(f"{group}/"): (
                     dimension_names(key.removeprefix(f"{group}/"), a.ndim),
-                    a,
+                    a[:, skip:],
                 )
                 for key, a in arrays.items()
                 if key.startswith(f"{group}/")
@@ -176,14 +239,15 @@ def _read(path: Path, record: dict[str, Any], first: int) -> xr.DataTree:
             chains = next(iter(arrays.values())).shape[0]
             coordinates = {"chain": np.arange(chains), "draw": draw_numbers(begin, end, every)}
             parts[group].append(xr.Dataset(variables, coordinates))
-        begin = end
     datasets = {
         group: found[0] if len(found) == 1 else xr.concat(found, "draw", join="exact")
         for group, found in parts.items()
     }
-    for file in (record.get("moments"), config.get("starts")):
-        if file:
-            datasets |= datasets_of_chains(read_arrays(path / file[0], file[1]))
+    if record["moments"]:
+        datasets |= datasets_of_chains(read_parts(path, record["moments"]))
+    if config.get("starts"):
+        file, checksum = config["starts"]
+        datasets |= datasets_of_chains(read_arrays(path / file, checksum))
     if config.get("probe"):
         datasets[PROBE] = probe_dataset(read_arrays(path / config["probe"][0], config["probe"][1]))
     tree = xr.DataTree.from_dict(datasets)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,6 +167,14 @@ def test_a_used_folder_is_never_written_over(tmp_path):
         RunFolder.create(tmp_path, CONFIG)
     with pytest.raises(FileNotFoundError, match="no posterior at"):
         RunFolder.reopen(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/run", "gs://bucket/run", "memory://run"])
+def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is an address.*Write to a local or shared folder"):
+        RunFolder.create(Path(address), CONFIG)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_in_its_warm_up_has_no_draws(tmp_path):

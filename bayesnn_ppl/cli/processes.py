@@ -1,0 +1,211 @@
+"""Several processes: `--distributed` over hosts, and `--processes N` under a supervising parent."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bayesnn_ppl.cli.output import note
+from bayesnn_ppl.cli.parser import Parser, option, switch, whole
+
+__all__ = ["add_processes", "join", "supervise"]
+
+_WORKER = "BAYESNN_WORKER"  # index, count and meeting place of a worker, as JSON
+_TRIES = 3  # starts without a new commit, after which the supervisor gives up
+_LOST = 75
+
+
+def add_processes(parser: Parser) -> None:
+    """How many processes make the run, and how they meet."""
+    group = parser.add_argument_group("several processes")
+    switch(
+        group,
+        "--distributed",
+        "one mesh over the devices of several processes, each started with this same command; "
+        "SLURM, Open MPI, Kubernetes and Cloud TPUs are detected",
+    )
+    option(
+        group,
+        "--coordinator",
+        "where process 0 listens, with --distributed",
+        metavar="HOST:PORT",
+        unit="address",
+        shown="detected",
+    )
+    option(
+        group,
+        "--num-processes",
+        "how many there are, with --distributed",
+        type=whole(1),
+        metavar="N",
+        unit="processes",
+        shown="detected",
+    )
+    option(
+        group,
+        "--process-id",
+        "which one this is, with --distributed",
+        type=whole(0),
+        metavar="K",
+        unit="0 to N - 1",
+        shown="detected",
+    )
+    option(
+        group,
+        "--processes",
+        "processes on this host that share the chains, supervised: when one is lost, all go on "
+        "from the last commit",
+        type=whole(1),
+        metavar="N",
+        unit="processes",
+        shown="one",
+    )
+
+
+def join(arguments: argparse.Namespace) -> Any:
+    """Meet the other processes of the run; returns the team, which may be this process alone.
+
+    Raises:
+        ValueError: options that do not go together.
+        TimeoutError: the others did not come.
+    """
+    from bayesnn_ppl import distributed
+
+    given = (arguments.coordinator, arguments.num_processes, arguments.process_id)
+    if not arguments.distributed and given != (None, None, None):
+        raise ValueError(
+            "--coordinator, --num-processes and --process-id are for --distributed. Add it."
+        )
+    if arguments.distributed:
+        return distributed.initialize(*given)
+    worker = os.environ.get(_WORKER)
+    if worker is None:
+        return distributed.current()
+    index, count, place = json.loads(worker)
+    key = Path(place) / "key"
+    if index == 0:
+        team, said, gather = distributed.Team.listen(count, collective=False)
+        (key.with_suffix(".partial")).write_text(said)
+        os.replace(key.with_suffix(".partial"), key)
+        gather(120.0)
+    else:
+        ends = time.monotonic() + 120.0
+        while not key.exists():
+            if time.monotonic() > ends:
+                raise TimeoutError(f"Process {index} of {count} waited 120 s for process 0.")
+            time.sleep(0.05)
+        team = distributed.Team.join(index, count, "127.0.0.1", key.read_text(), collective=False)
+    distributed.use(team)
+    return team
+
+
+def supervise(arguments: argparse.Namespace, folder: str | None) -> int | None:
+    """Start the workers of --processes and see them through; None where there are none to start.
+
+    Args:
+        arguments: of `sample` or `resume`, with the words of the shell as `given`.
+        folder: of the run.
+
+    Raises:
+        ValueError: options that do not go together.
+    """
+    count = arguments.processes
+    if count is None or count == 1 or _WORKER in os.environ:
+        return None
+    if arguments.distributed:
+        raise ValueError(
+            "--distributed makes one mesh of processes that are started elsewhere, and --processes "
+            "starts some here. Leave one of the two out."
+        )
+    if folder is None:
+        raise ValueError("The processes meet in the run folder: give --out with --processes.")
+    return Supervisor(arguments, count, Path(folder)).run()
+
+
+class Supervisor:
+    """Starts workers, starts them again when one is lost, and passes SIGTERM on."""
+
+    def __init__(self, arguments: argparse.Namespace, count: int, folder: Path) -> None:
+        self._given: list[str] = arguments.given
+        self._arguments, self._count, self._folder = arguments, count, folder
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._stopped = False
+        self._ours = not folder.exists() or not any(folder.iterdir())
+
+    def run(self) -> int:
+        """The exit status of the whole."""
+        before = {s: signal.signal(s, self._pass_on) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            return self._see_through()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for worker in self._workers:
+                if worker.poll() is None:
+                    worker.kill()
+                    worker.wait()
+
+    def _pass_on(self, number: int, _: Any) -> None:
+        self._stopped = True
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.send_signal(number)
+
+    def _see_through(self) -> int:
+        words, committed, tries = self._given, self._committed(), 0
+        while True:
+            ends = self._start_and_wait(words)
+            if not any(ends):
+                return 0
+            if self._stopped or not all(end in (0, _LOST) or end < 0 for end in ends):
+                return next(end if end > 0 else 1 for end in ends if end)
+            now = self._committed()
+            tries, committed = (tries + 1 if now == committed else 1), now
+            lost = [f"{i} (signal {-end})" for i, end in enumerate(ends) if end < 0]
+            what = f"Process {', '.join(lost)}" if lost else "A process"
+            if tries >= _TRIES:
+                note(
+                    f"bayesnn: error: {what} of {self._count} was lost again, and nothing new has "
+                    f"been committed since: given up after {tries} starts. What was committed is "
+                    f"kept in {self._folder}."
+                )
+                return 1
+            note(f"{what} of {self._count} was lost; all go on from the last commit.")
+            words = self._words_to_go_on()
+
+    def _start_and_wait(self, words: Sequence[str]) -> list[int]:
+        with tempfile.TemporaryDirectory(prefix="bayesnn-") as place:
+            self._workers = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "bayesnn_ppl.cli", *words],
+                    env=os.environ | {_WORKER: json.dumps([index, self._count, place])},
+                )
+                for index in range(self._count)
+            ]
+            return [worker.wait() for worker in self._workers]
+
+    def _committed(self) -> Any:
+        """What a restart would go on from."""
+        file = self._folder / "commit.json"
+        return file.read_text(encoding="utf-8") if file.exists() else None
+
+    def _words_to_go_on(self) -> list[str]:
+        if self._given[0] == "resume":
+            return self._given
+        if not (self._folder / "commit.json").exists():
+            if self._ours and self._folder.is_dir():  # nothing was drawn yet
+                shutil.rmtree(self._folder)
+            return self._given
+        words = ["resume", str(self._folder), "--processes", str(self._count)]
+        words += [f for f in ("--quiet", "--no-diagnose", "--json") if f in self._given]
+        if str(self._arguments.model).partition(":")[0].endswith(".py"):
+            words += ["--model", self._arguments.model]
+        return words

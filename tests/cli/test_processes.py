@@ -1,0 +1,97 @@
+"""`--processes`: workers share the chains, and one that is killed costs nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.cli import main
+
+ROOT = Path(__file__).parents[2]
+LINE = (
+    "sample linear --kernel hmc --num-steps 3 --warmup 20 --chains 2 --quiet --no-diagnose".split()
+)
+
+
+def children(parent):
+    """The process numbers of the workers, by Linux's own list."""
+    file = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(word) for word in file.read_text().split()] if file.exists() else []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_a_worker_that_is_killed_costs_nothing(tmp_path):
+    draws = ["--draws", "3000"]
+    out = tmp_path / "run"
+    supervisor = subprocess.Popen(
+        [sys.executable, "-m", "bayesnn_ppl.cli", *LINE, *draws, "--processes", "2", "--out", out],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        ends = time.monotonic() + 600
+        while not (out / "commit.json").exists():
+            assert supervisor.poll() is None and time.monotonic() < ends, supervisor.stderr.read()
+            time.sleep(0.02)
+        os.kill(children(supervisor.pid)[-1], signal.SIGKILL)
+        said, error = supervisor.communicate(timeout=600)
+    finally:
+        supervisor.kill()
+    assert supervisor.returncode == 0, error
+    assert "Process 1 of 2 (host " in error and "is lost" in error
+    assert "Process 1 (signal 9) of 2 was lost; all go on from the last commit." in error
+    assert "Saved in" in said
+    assert storage.check(out) == []
+    alone = tmp_path / "alone"
+    assert main([*LINE, *draws, "--devices", "2", "--out", str(alone)]) == 0
+    one, two = bnn.load(alone), bnn.load(out)
+    for name, values in one.draws.items():
+        assert values.shape[:2] == two.draws[name].shape[:2] == (2, 3000)
+        # Seeds and starts are the same; a mesh of one device is another program, whose rounding
+        # differs, so that only the first draws can agree.
+        np.testing.assert_allclose(two.draws[name][:, 0], values[:, 0], atol=0.02)
+    steps = [run.statistics["step_size"][:, 0] for run in (one, two)]
+    np.testing.assert_allclose(*steps, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--processes", "2"], "give --out with --processes"),
+        (["--processes", "2", "--distributed", "--out", "x"], "Leave one of the two out"),
+        (["--coordinator", "a:1"], "are for --distributed"),
+        (["--distributed", "--num-processes", "2"], "some are given and others not"),
+        (["--distributed", "--devices", "3", "--num-processes", "2"], "shared evenly by 2"),
+        (["--devices", "2", "--data-devices", "8"], "16 devices were asked for"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*LINE, *words]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_rows_are_shared_by_devices(tmp_path, capsys):
+    """--data-devices is the second axis of the mesh, and changes no law."""
+    line = [*LINE, "--draws", "20", "--devices", "2", "--data-devices", "2", "--json"]
+    assert main([*line, "--data", "diabetes", "--out", str(tmp_path / "run")]) == 1
+    assert "cannot be spread evenly over the 2 devices" in capsys.readouterr().err
+    table = tmp_path / "t.csv"
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    rows = [f"{a},{b},{a - b + 0.1 * i}" for i, (a, b) in enumerate(x)]
+    table.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    data = ["--data", str(table), "--target", "y"]
+    assert main([*line, *data, "--out", str(tmp_path / "run")]) == 0
+    assert json.loads(capsys.readouterr().out)["draws"] == 20
+    config = storage.read_config(tmp_path / "run")
+    assert config["devices"]["mesh"] == {"chain": 2, "data": 2}
