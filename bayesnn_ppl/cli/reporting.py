@@ -118,7 +118,7 @@ def add_gallery(parser: Parser) -> None:
 
 def run_gallery(arguments: argparse.Namespace) -> int:
     """Run the kernels on every target, and write the page."""
-    from bayesnn_ppl.report.gallery import gallery
+    from bayesnn_ppl.report.gallery import gallery_page
 
     out = Path(arguments.out)
     if out.suffix.lower() not in (".html", ".htm"):
@@ -130,7 +130,7 @@ def run_gallery(arguments: argparse.Namespace) -> int:
         for name in ("samplers", "targets")
         if (value := getattr(arguments, name)) is not None
     }
-    page = gallery(
+    page = gallery_page(
         draws=arguments.draws,
         seed=arguments.seed,
         report=None if arguments.json else note,

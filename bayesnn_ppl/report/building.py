@@ -11,14 +11,14 @@ import bayesnn_ppl
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.sections.baselines import baselines
-from bayesnn_ppl.report.sections.chains import chains, energy
-from bayesnn_ppl.report.sections.comparison import comparison
-from bayesnn_ppl.report.sections.functions import functions, weights
-from bayesnn_ppl.report.sections.predictions import predictions
-from bayesnn_ppl.report.sections.provenance import provenance, sampler
-from bayesnn_ppl.report.sections.temperatures import temperatures
-from bayesnn_ppl.report.sections.verdict import overview, verdict
+from bayesnn_ppl.report.sections.baselines import baselines_section
+from bayesnn_ppl.report.sections.chains import chains_section, energy_section
+from bayesnn_ppl.report.sections.comparison import comparison_section
+from bayesnn_ppl.report.sections.functions import functions_section, weights_section
+from bayesnn_ppl.report.sections.predictions import predictions_section
+from bayesnn_ppl.report.sections.provenance import provenance_section, sampler_section
+from bayesnn_ppl.report.sections.temperatures import temperatures_section
+from bayesnn_ppl.report.sections.verdict import overview_section, verdict_section
 from bayesnn_ppl.report.subject import Subject
 
 __all__ = ["Page", "assets", "built", "document", "page"]
@@ -28,15 +28,15 @@ _GRADIENTS = 200
 
 # In the order of a reader's questions.
 _SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {
-    "verdict": ("Verdict", verdict),
-    "functions": ("Convergence of the functions", functions),
-    "predictions": ("Predictions and calibration", predictions),
-    "baselines": ("Beside simple methods", baselines),
-    "chains": ("Chains", chains),
-    "sampler": ("Sampler", lambda s: sampler(s) + ("" if s.fitted else energy(s))),
-    "temperatures": ("Temperatures", temperatures),
-    "weights": ("Convergence of the weights", weights),
-    "provenance": ("Provenance", provenance),
+    "verdict": ("Verdict", verdict_section),
+    "functions": ("Convergence of the functions", functions_section),
+    "predictions": ("Predictions and calibration", predictions_section),
+    "baselines": ("Beside simple methods", baselines_section),
+    "chains": ("Chains", chains_section),
+    "sampler": ("Sampler", lambda s: sampler_section(s) + ("" if s.fitted else energy_section(s))),
+    "temperatures": ("Temperatures", temperatures_section),
+    "weights": ("Convergence of the weights", weights_section),
+    "provenance": ("Provenance", provenance_section),
 }
 
 
@@ -151,7 +151,7 @@ def built(subjects: list[Subject], *, reference: str | None = None, script: str 
     """
     parts, contents = [], []
     if len(subjects) > 1:
-        parts.append(markup.section("overview", "Side by side", overview(subjects)))
+        parts.append(markup.section("overview", "Side by side", overview_section(subjects)))
         contents.append(("overview", "Side by side"))
     for name, (title, made) in _SECTIONS.items():
         bodies = [(s, made(s)) for s in subjects]
@@ -160,7 +160,7 @@ def built(subjects: list[Subject], *, reference: str | None = None, script: str 
         contents.append((name, title))
         parts.append(markup.section(name, title, _beside(bodies, name)))
         if name == "verdict" and len(subjects) > 1:
-            body = comparison(subjects, reference)
+            body = comparison_section(subjects, reference)
             parts.append(markup.section("comparison", "The same rows", body))
             contents.append(("comparison", "The same rows"))
     remarks = [remark for s in subjects for remark in s.remarks]

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesnn_ppl.report.gallery import gallery
+from bayesnn_ppl.report.gallery import gallery_page
 from bayesnn_ppl.report.gallery.running import SAMPLERS, run
 from bayesnn_ppl.report.gallery.targets import REACH, TARGETS
 
@@ -40,7 +40,7 @@ def test_minibatch_noise_heats_sghmc_where_the_step_is_long():
 
 
 def test_the_page_holds_the_draws():
-    page = gallery(draws=40, targets=("banana",), samplers=("HMC",))
+    page = gallery_page(draws=40, targets=("banana",), samplers=("HMC",))
     data = json.loads(re.search(r'id="runs">(.*?)</script>', page.html, re.DOTALL)[1])
     key = "banana/HMC/1/1"
     packed = data["runs"][key]
@@ -52,6 +52,6 @@ def test_the_page_holds_the_draws():
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="`bananas` is unknown. Known are: standard"):
-        gallery(targets=("bananas",))
+        gallery_page(targets=("bananas",))
     with pytest.raises(ValueError, match="`draws` of the gallery"):
-        gallery(draws=3)
+        gallery_page(draws=3)

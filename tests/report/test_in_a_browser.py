@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayesnn_ppl.report.gallery import gallery
+from bayesnn_ppl.report.gallery import gallery_page
 from tests.report.browser import asked_for, browser, colours, complaints, fits
 
 
@@ -13,7 +13,7 @@ def report_file(page, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gallery_file(tmp_path_factory):
-    page = gallery(draws=40, targets=("banana", "2-weight BNN"), samplers=("MALA", "SVGD"))
+    page = gallery_page(draws=40, targets=("banana", "2-weight BNN"), samplers=("MALA", "SVGD"))
     return page.save(tmp_path_factory.mktemp("page") / "gallery.html").as_uri()
 
 

@@ -27,14 +27,14 @@ from bayesnn_ppl.report.gallery.running import (
 from bayesnn_ppl.report.gallery.targets import REACH, TARGETS
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["gallery"]
+__all__ = ["gallery_page"]
 
 _GRID = 96
 _SPAN = 16.0  # half the width of what 16 bits hold; what is farther stands at the edge
 _SHORT = 120  # steps of the particles, which are many
 
 
-def gallery(
+def gallery_page(
     *,
     draws: int = 240,
     seed: int = 0,

@@ -15,12 +15,12 @@ from bayesnn_ppl.report.baselines import (
 )
 from bayesnn_ppl.report.subject import Subject
 
-__all__ = ["baselines"]
+__all__ = ["baselines_section"]
 
 _MOST_VALUES = 5_000_000  # of the training inputs: a baseline that takes minutes is none
 
 
-def baselines(subject: Subject) -> str:
+def baselines_section(subject: Subject) -> str:
     """The posterior beside a linear model and a constant; nothing without training rows."""
     if subject.train is None or subject.at_probe or subject.targets is None:
         return ""

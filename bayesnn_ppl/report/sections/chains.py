@@ -12,14 +12,14 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure, mark_chains
 
-__all__ = ["chains", "energy"]
+__all__ = ["chains_section", "energy_section"]
 
 _MOST_DRAWS = 1000  # of a trace; more are finer than the drawing
 _MOST_CHAINS = 8
 _WORST, _ORDINARY = 3, 2
 
 
-def chains(subject: Subject) -> str:
+def chains_section(subject: Subject) -> str:
     """Trace and rank plots, one for each quantity, which a page with scripts lets one choose."""
     if subject.fitted:
         return ""
@@ -61,7 +61,7 @@ def chains(subject: Subject) -> str:
     )
 
 
-def energy(subject: Subject) -> str:
+def energy_section(subject: Subject) -> str:
     """ArviZ's plot of the energies: do the momenta's refreshments reach all of them?"""
     statistics = subject.posterior.statistics
     if "energy" not in statistics or statistics["energy"].shape[1] < 4:

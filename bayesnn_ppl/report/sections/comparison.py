@@ -8,10 +8,10 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["comparison"]
+__all__ = ["comparison_section"]
 
 
-def comparison(subjects: list[Subject], reference: str | None) -> str:
+def comparison_section(subjects: list[Subject], reference: str | None) -> str:
     """The table and the forest plot of `metrics.compare`; nothing for one run."""
     if len(subjects) < 2:
         return ""

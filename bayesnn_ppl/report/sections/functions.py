@@ -11,13 +11,13 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["functions", "weights"]
+__all__ = ["functions_section", "weights_section"]
 
 _MOST_LAYERS = 24
 _COLUMNS = ["", "count", "R<{low:g}", "R<{high:g}", "largest R-hat", "ESS bulk", "ESS tail"]
 
 
-def functions(subject: Subject) -> str:
+def functions_section(subject: Subject) -> str:
     """R-hat and effective sample sizes of what the networks say, and the outputs that are worst."""
     diagnosis = subject.diagnosis
     if subject.fitted or not diagnosis.functions:
@@ -32,7 +32,7 @@ def functions(subject: Subject) -> str:
     )
 
 
-def weights(subject: Subject) -> str:
+def weights_section(subject: Subject) -> str:
     """The same layer by layer; symmetries keep equivalent chains apart, so it never decides."""
     diagnosis = subject.diagnosis
     if subject.fitted or not diagnosis.weights:

@@ -16,7 +16,7 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["predictions"]
+__all__ = ["predictions_section"]
 
 _LEVEL = 0.9
 _MOST_ROWS = 2000  # of a figure
@@ -25,7 +25,7 @@ _SAMPLES = 4000
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
-def predictions(subject: Subject) -> str:
+def predictions_section(subject: Subject) -> str:
     """Scores, predictions against observations, and calibration."""
     if subject.prediction is None:
         return ""

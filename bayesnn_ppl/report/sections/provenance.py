@@ -9,10 +9,10 @@ from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 
-__all__ = ["provenance", "sampler"]
+__all__ = ["provenance_section", "sampler_section"]
 
 
-def sampler(subject: Subject) -> str:
+def sampler_section(subject: Subject) -> str:
     """Statistics of the sampler, or the record of a fit."""
     if subject.fitted:
         record = subject.run["approximation"]
@@ -21,7 +21,7 @@ def sampler(subject: Subject) -> str:
     return markup.definitions(sampler_lines(subject.diagnosis.sampler))
 
 
-def provenance(subject: Subject) -> str:
+def provenance_section(subject: Subject) -> str:
     """The command that repeats the run, settings, versions, data, times."""
     run = subject.run
     command = subject.words.get("command")

@@ -5,12 +5,12 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["temperatures"]
+__all__ = ["temperatures_section"]
 
 _MOST_ARRAYS = 30
 
 
-def temperatures(subject: Subject) -> str:
+def temperatures_section(subject: Subject) -> str:
     """The verdict of the thermometers, a figure of the arrays, and a table."""
     found = subject.temperatures
     run = subject.run

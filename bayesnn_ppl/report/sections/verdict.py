@@ -5,10 +5,10 @@ from typing import Any
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 
-__all__ = ["headline", "overview", "verdict"]
+__all__ = ["headline", "overview_section", "verdict_section"]
 
 
-def verdict(subject: Subject) -> str:
+def verdict_section(subject: Subject) -> str:
     """The status, the reasons in sentences, and the numbers that one asks for first."""
     diagnosis = subject.diagnosis
     return (
@@ -58,7 +58,7 @@ def _convergence(diagnosis: Any) -> dict[str, str]:
     return found
 
 
-def overview(subjects: list[Subject]) -> str:
+def overview_section(subjects: list[Subject]) -> str:
     """Several runs side by side, a line each."""
     lines = {s.name: {"verdict": s.diagnosis.status} | headline(s) for s in subjects}
     columns = list(dict.fromkeys(name for line in lines.values() for name in line))
