@@ -188,6 +188,8 @@ def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
             part = slice(start, start + width)
             block = np.ascontiguousarray(np.moveaxis(flat[:, :, part], 2, 0), dtype=float)
             finite = np.isfinite(block).all(axis=(1, 2))
+            if not finite.any():
+                continue
             kept = block if finite.all() else block[finite]
             for name, result in _measure_block(kept, wanted).items():
                 results[name][part][finite] = result

@@ -66,6 +66,8 @@ class _Link:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        # One reader for all that comes: another one would miss what this has read ahead.
+        self.lines = connection.makefile("rb")
         self.heard = time.monotonic()
         self.name = ""
         self.left = False
@@ -83,12 +85,13 @@ class _Link:
     def messages(self) -> Iterator[dict[str, Any]]:
         """What comes, until the other end is gone."""
         try:
-            with self.connection.makefile("rb") as lines:
-                while line := lines.readline(_LINE_BYTES):
-                    self.heard = time.monotonic()
-                    yield json.loads(line)
+            while line := self.lines.readline(_LINE_BYTES):
+                self.heard = time.monotonic()
+                yield json.loads(line)
         except (OSError, ValueError):
             return
+        finally:
+            self.lines.close()
 
 
 class Team(Alone):
@@ -158,17 +161,18 @@ class Team(Alone):
     def _welcome(self, connection: socket.socket, token: str) -> None:
         """Take a connection in, if it is of this run."""
         connection.settimeout(5.0)
+        link = _Link(connection)
         try:
-            hello = json.loads(connection.makefile("rb").readline(4096))
+            hello = json.loads(link.lines.readline(4096))
             index = int(hello["hello"])
             known = secrets.compare_digest(str(hello["token"]), token)
         except (OSError, ValueError, KeyError, TypeError):
             known, index = False, -1
         if not known or not 0 < index < self.count or index in self._links:
+            link.lines.close()
             connection.close()
             return
         connection.settimeout(None)
-        link = _Link(connection)
         link.name = str(hello["name"])
         self._links[index] = link
         link.send({"name": _own_name()})

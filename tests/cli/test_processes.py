@@ -50,7 +50,7 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path):
     assert supervisor.returncode == 0, error
     assert "Process 1 of 2 (host " in error and "is lost" in error
     assert "Process 1 (signal 9) of 2 was lost; all go on from the last commit." in error
-    assert "Saved in" in said
+    assert f"3000 draws per chain in {out}" in said
     assert storage.check(out) == []
     alone = tmp_path / "alone"
     assert main([*LINE, *draws, "--devices", "2", "--out", str(alone)]) == 0
@@ -83,9 +83,11 @@ def test_what_does_not_go_together_is_refused(words, sentence, capsys, tmp_path,
 
 def test_rows_are_shared_by_devices(tmp_path, capsys):
     """--data-devices is the second axis of the mesh, and changes no law."""
-    line = [*LINE, "--draws", "20", "--devices", "2", "--data-devices", "2", "--json"]
-    assert main([*line, "--data", "diabetes", "--out", str(tmp_path / "run")]) == 1
-    assert "cannot be spread evenly over the 2 devices" in capsys.readouterr().err
+    line = [*LINE, "--draws", "20", "--json", "--devices"]
+    uneven = ["1", "--data-devices", "3", "--data", "diabetes", "--out", str(tmp_path / "run")]
+    assert main([*line, *uneven]) == 1
+    assert "cannot be spread evenly over the 3 devices" in capsys.readouterr().err
+    line += ["2", "--data-devices", "2"]
     table = tmp_path / "t.csv"
     x = np.random.default_rng(0).normal(size=(40, 2))
     rows = [f"{a},{b},{a - b + 0.1 * i}" for i, (a, b) in enumerate(x)]

@@ -10,9 +10,15 @@ from bayesnn_ppl import storage
 from tests.distributed import worker
 from tests.distributed.processes import ended, start
 
-SLOW = os.environ.get("BAYESNN_SLOW_TESTS", "") not in ("", "0")
+
+def asked_for(variable):
+    return os.environ.get(variable, "") not in ("", "0")
+
+
 TOGETHER = {2: ["nuts-2x1", "sghmc-1x2"]}
-if SLOW:
+if asked_for("BAYESNN_SLOW_TESTS"):
+    TOGETHER = {2: ["nuts-2x1", "sghmc-1x2", "mclmc-2x1"], 4: ["nuts-2x2"]}
+if asked_for("BAYESNN_ALL_MESHES"):  # four processes that wait for each other on two cores: minutes
     TOGETHER = {
         2: ["nuts-2x1", "sghmc-1x2", "sghmc-stream", "mclmc-2x1"],
         4: ["nuts-2x2", "mclmc-1x4", "sghmc-4x1"],

@@ -1,5 +1,6 @@
 """Processes agree, and notice when one of them is gone; in threads, with sockets of their own."""
 
+import json
 import socket
 import threading
 import time
@@ -44,6 +45,22 @@ class Members:
     def close(self):
         for team in self.teams:
             team.close()
+
+
+def test_what_comes_along_with_the_greeting_is_heard():
+    """Two messages in one packet: whoever reads the first must not lose the second."""
+    hub, key, gather = Team.listen(2, collective=False, leave=lambda _: None)
+    port, _, token = key.partition(":")
+    words = [{"hello": 1, "token": token, "name": "other"}, {"say": 1, "value": "early"}]
+    with socket.create_connection(("127.0.0.1", int(port))) as other:
+        other.sendall("".join(json.dumps(word) + "\n" for word in words).encode())
+        gather(10.0)
+        found = []
+        talk = threading.Thread(target=lambda: found.append(hub.agree("hub")), daemon=True)
+        talk.start()
+        talk.join(5.0)
+        hub.close()
+    assert found == [["hub", "early"]]
 
 
 def test_all_hear_what_each_says():

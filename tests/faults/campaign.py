@@ -13,6 +13,7 @@ import platform
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -254,7 +255,19 @@ def campaign(trials, seed=0):
     }
 
 
+# Threads of libraries, of which a fork copies the locks and not the threads: children would hang.
+_WITHOUT_THREADS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+
 def main():
+    if any(os.environ.get(name) != value for name, value in _WITHOUT_THREADS.items()):
+        again = [sys.executable, "-m", "tests.faults.campaign", *sys.argv[1:]]
+        os.execve(sys.executable, again, os.environ | _WITHOUT_THREADS)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

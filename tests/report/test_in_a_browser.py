@@ -38,7 +38,8 @@ def test_report(report_file):
         button = find("css selector", "#chains button")
         button.send_keys(Keys.SPACE)
         assert button.get_attribute("aria-pressed") == "false"
-        drawn = driver.find_elements("css selector", "#chains .choices:first-of-type .chain-0")
+        first = button.find_element("xpath", "ancestor::*[contains(@class, 'choices')]")
+        drawn = first.find_elements("css selector", ".chain-0")
         assert drawn and all("faded" in d.get_attribute("class") for d in drawn)
 
         head = find("css selector", "#predictions th.number button")
