@@ -140,7 +140,8 @@ def own_part(array: jax.Array, chains: tuple[int, int] | None) -> np.ndarray:
         chains: those wanted, which this process has; None for all, where it has all.
     """
     if chains is None or array.is_fully_addressable or array.is_fully_replicated:
-        return np.asarray(array)[slice(*chains) if chains else slice(None)]
+        whole = np.asarray(array)  # of a fit some are single numbers
+        return whole if chains is None else whole[slice(*chains)]
     parts = {shard.index[0].start or 0: shard.data for shard in array.addressable_shards}
     wanted = [np.asarray(parts[i]) for i in sorted(parts) if chains[0] <= i < chains[1]]
     return np.concatenate(wanted) if wanted else np.zeros((0, *array.shape[1:]), array.dtype)

@@ -263,7 +263,7 @@ class Team(Alone):
 
     def _end(self, sentence: str) -> None:
         with self._changed:
-            if self._lost or self._closed:
+            if self._lost or self._closed or self.failed:  # this one says its own error
                 return
             self._lost = True
         for link in self._links.values():
