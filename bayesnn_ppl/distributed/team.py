@@ -92,6 +92,7 @@ class _Link:
             return
         finally:
             self.lines.close()
+            self.connection.close()
 
 
 class Team(Alone):
