@@ -9,7 +9,8 @@ from numpyro.infer import HMC
 from scipy.stats import norm
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import baselines, demo, main
+from bayesnn_ppl.cli import demo, main
+from bayesnn_ppl.report import baselines
 
 
 @pytest.fixture
