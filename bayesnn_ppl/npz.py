@@ -31,6 +31,7 @@ UNREADABLE = (
 )
 _NUMBERS_AND_TEXT = "biufcSU"
 _HEADER_BYTES = 10_000
+_PIECE = 2**22
 
 
 def memory_limit() -> int:
@@ -70,7 +71,8 @@ def read_npz(
 
 
 def _array(archive: zipfile.ZipFile, key: str, info: zipfile.ZipInfo) -> np.ndarray:
-    with archive.open(info) as member:
+    opened: Any = archive.open(info)
+    with opened as member:
         version: Any = npy.read_magic(member)
         if version not in ((1, 0), (2, 0), (3, 0)):
             raise ValueError(f"the array `{key}` is of an unknown version, {version}")
@@ -86,8 +88,10 @@ def _array(archive: zipfile.ZipFile, key: str, info: zipfile.ZipInfo) -> np.ndar
                 f"the array `{key}` says that it has the shape {shape}, {said} bytes, but the file "
                 f"holds {info.file_size - member.tell()} bytes of it"
             )
-        content = member.read()
-    if len(content) != said:
-        raise ValueError(f"the array `{key}` ends after {len(content)} of {said} bytes")
-    array = np.frombuffer(bytearray(content), dtype)
-    return array.reshape(shape, order="F" if fortran else "C")
+        content, held = bytearray(said), 0
+        # Into its place piece by piece: in one, there would be two copies of it.
+        while count := member.readinto(memoryview(content)[held : held + _PIECE]):
+            held += count
+    if held != said:
+        raise ValueError(f"the array `{key}` ends after {held} of {said} bytes")
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")

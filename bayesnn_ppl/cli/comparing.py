@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # The parser needs this file for every command, so what is slow to import is imported below.
 
-__all__ = ["add_compare", "folders_of", "require_same_data", "run_compare"]
+__all__ = ["add_compare", "folders_of", "run_compare", "runs_of"]
 
 _FORMATS = (".png", ".pdf", ".svg")
 
@@ -64,7 +64,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
             f"`{arguments.run_folders[0]}` is one run, and a comparison needs two. Name others "
             "after it, or score it alone with `bayesnn evaluate`."
         )
-    runs, posteriors, file = _opened(folders, arguments.model)
+    runs, programs, file = runs_of(folders, arguments.model)
+    posteriors = {name: bnn.load(folders[name], program) for name, program in programs.items()}
     first = next(iter(runs.values()))
     x = y = None
     kept = " that the runs kept"
@@ -77,7 +78,9 @@ def run_compare(arguments: argparse.Namespace) -> int:
     else:
         print(f"{found.rows} test rows of {first.data_label}{kept}, in the data's units\n{found}")
     if out is not None:
-        _figure(found, first).savefig(out)
+        from bayesnn_ppl.report.sections.comparison import comparison_figure
+
+        comparison_figure(found, first.target_name).savefig(out)
         note(f"Wrote the figure to {out}")
     return 0
 
@@ -112,37 +115,34 @@ def folders_of(given: list[str], reference: str | None) -> tuple[dict[str, Path]
     return dict(zip(names, places, strict=True)), chosen
 
 
-def _opened(
+def runs_of(
     folders: dict[str, Path], model: str | None
 ) -> tuple[dict[str, "Run"], dict[str, Any], Path | None]:
-    """The runs, their posteriors, with the program where it is known, and the user's file."""
-    import bayesnn_ppl as bnn
+    """Runs of the same data, their programs, None where one is not known, and the user's file.
+
+    Raises:
+        ValueError: their test rows are not the same, or `model` is of none of them.
+    """
     from bayesnn_ppl.cli.runs import open_run
 
     runs = {name: open_run(folder) for name, folder in folders.items()}
     (first, one), *others = runs.items()
     for name, run in others:
-        require_same_data(first, one, name, run)
+        _require_same_data(first, one, name, run)
     if model is not None and all("zoo" in run.model for run in runs.values()):
         raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
-    posteriors, file = {}, None
+    programs: dict[str, Any] = {}
+    file = None
     for name, run in runs.items():
-        program = None
+        programs[name] = None
         if "zoo" in run.model:
-            program, _ = run.load_model(None)
+            programs[name], _ = run.load_model(None)
         elif model is not None:
-            program, file = run.load_model(model)
-        posteriors[name] = bnn.load(folders[name], program)
-    return runs, posteriors, file
+            programs[name], file = run.load_model(model)
+    return runs, programs, file
 
 
-def require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
-    """Refuse two runs whose test rows are not the same.
-
-    Raises:
-        ValueError: values, split or preparation differ.
-    """
-
+def _require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
     def part(of: "Run") -> dict[str, Any]:
         return {key: value for key, value in of.data.items() if key != "name"}
 
@@ -158,26 +158,3 @@ def require_same_data(first: str, one: "Run", name: str, run: "Run") -> None:
     else:
         return
     raise ValueError(f"Only runs of the same data can be compared, but {what}.")
-
-
-def _figure(found: Any, run: "Run") -> Any:
-    import bayesnn_ppl as bnn
-
-    def column(name: str) -> list[Any]:
-        return [line[name] for line in found.lines.values()]
-
-    distance, label = None, ""
-    if found.reference is not None:
-        labels = found.task == "classification"
-        distance = column("total_variation" if labels else "wasserstein")
-        kind = "total variation" if labels else f"Wasserstein distance [{run.target_name}]"
-        label = f"{kind} to {found.reference}"
-    return bnn.plots.plot_comparison(
-        list(found.lines),
-        column("nll"),
-        column("nll_se"),
-        difference_error=column("nll_difference_se"),
-        distance=distance,
-        distance_label=label,
-        reference=found.reference,
-    )

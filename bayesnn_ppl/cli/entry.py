@@ -34,7 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(leaving.code or 0)
     if arguments is None:
         return 0
-    arguments.given = given
     # The place of a warning inside the library says nothing to a user of the shell.
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,12 +16,12 @@ from typing import Any
 
 from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.parser import Parser, option, switch, whole
+from bayesnn_ppl.distributed import LOST
 
 __all__ = ["add_processes", "join", "supervise"]
 
 _WORKER = "BAYESNN_WORKER"  # index, count and meeting place of a worker, as JSON
 _TRIES = 3  # starts without a new commit, after which the supervisor gives up
-_LOST = 75
 
 
 def add_processes(parser: Parser) -> None:
@@ -111,7 +112,7 @@ def supervise(arguments: argparse.Namespace, folder: str | None) -> int | None:
     """Start the workers of --processes and see them through; None where there are none to start.
 
     Args:
-        arguments: of `sample` or `resume`, with the words of the shell as `given`.
+        arguments: of `sample` or `resume`, with what was typed as `command`.
         folder: of the run.
 
     Raises:
@@ -134,7 +135,7 @@ class Supervisor:
     """Starts workers, starts them again when one is lost, and passes SIGTERM on."""
 
     def __init__(self, arguments: argparse.Namespace, count: int, folder: Path) -> None:
-        self._given: list[str] = arguments.given
+        self._given = shlex.split(arguments.command)[1:]
         self._arguments, self._count, self._folder = arguments, count, folder
         self._workers: list[subprocess.Popen[bytes]] = []
         self._stopped = False
@@ -165,7 +166,7 @@ class Supervisor:
             ends = self._start_and_wait(words)
             if not any(ends):
                 return 0
-            if self._stopped or not all(end in (0, _LOST) or end < 0 for end in ends):
+            if self._stopped or not all(end in (0, LOST) or end < 0 for end in ends):
                 return next(end if end > 0 else 1 for end in ends if end)
             now = self._committed()
             tries, committed = (tries + 1 if now == committed else 1), now

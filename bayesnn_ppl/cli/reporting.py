@@ -120,11 +120,7 @@ def run_gallery(arguments: argparse.Namespace) -> int:
     """Run the kernels on every target, and write the page."""
     from bayesnn_ppl.report.gallery import gallery_page
 
-    out = Path(arguments.out)
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"The gallery is a page, *.html, not `{out}`.")
-    if out.is_dir() or not out.parent.is_dir():
-        raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
+    out = _page_file(Path(arguments.out))
     chosen = {
         name: tuple(word.strip() for word in value.split(","))
         for name in ("samplers", "targets")
@@ -147,23 +143,18 @@ def run_gallery(arguments: argparse.Namespace) -> int:
 
 def run_report(arguments: argparse.Namespace) -> int:
     """Write the page, and say where it is and what it says."""
-    from bayesnn_ppl.cli.comparing import folders_of
+    from bayesnn_ppl.cli.comparing import folders_of, runs_of
     from bayesnn_ppl.cli.user_model import failures_named
     from bayesnn_ppl.report.building import built
 
     folders, reference = folders_of(arguments.run_folders, arguments.reference)
-    runs, file = _opened(folders, arguments.model)
-    _require_same_data(runs)
+    runs, programs, file = runs_of(folders, arguments.model)
     single = len(folders) == 1
     default = next(iter(folders.values())) / "report.html" if single else Path("report.html")
-    out = Path(arguments.out) if arguments.out else default
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--out takes the name of a page, *.html, not `{out}`.")
-    if out.is_dir() or not out.parent.is_dir():
-        raise FileNotFoundError(f"`{out}` cannot be written: its folder does not exist.")
+    out = _page_file(Path(arguments.out) if arguments.out else default)
     subjects = [
-        _subject(index, name, folders[name], run, program, arguments.gradients)
-        for index, (name, (run, program)) in enumerate(runs.items())
+        _subject(index, name, folders[name], run, programs[name], arguments.gradients)
+        for index, (name, run) in enumerate(runs.items())
     ]
     with failures_named(file):
         page = built(subjects, reference=reference)
@@ -180,11 +171,13 @@ def run_report(arguments: argparse.Namespace) -> int:
 
 def run_watch(arguments: argparse.Namespace) -> int:
     """Serve the page of a run until Ctrl-C."""
+    from bayesnn_ppl.cli.comparing import runs_of
     from bayesnn_ppl.cli.watching import Watched, serve
 
     folder = Path(arguments.run_folder)
-    runs, _ = _opened({folder.resolve().name: folder}, arguments.model)
-    (name, (run, program)), *_ = runs.items()
+    name = folder.resolve().name
+    runs, programs, _ = runs_of({name: folder}, arguments.model)
+    run, program = runs[name], programs[name]
 
     def subject() -> "Subject":
         return _subject(0, name, folder, run, program, 0, kept=True)
@@ -204,32 +197,13 @@ def run_watch(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(
-    folders: dict[str, Path], model: str | None
-) -> tuple[dict[str, tuple["Run", Any]], Path | None]:
-    """Name -> the run and its program, None where it is not known; and the user's file."""
-    from bayesnn_ppl.cli.runs import open_run
-
-    runs = {name: open_run(folder) for name, folder in folders.items()}
-    if model is not None and all("zoo" in run.model for run in runs.values()):
-        raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
-    found, file = {}, None
-    for name, run in runs.items():
-        program = None
-        if "zoo" in run.model:
-            program, _ = run.load_model(None)
-        elif model is not None:
-            program, file = run.load_model(model)
-        found[name] = (run, program)
-    return found, file
-
-
-def _require_same_data(runs: dict[str, tuple["Run", Any]]) -> None:
-    from bayesnn_ppl.cli.comparing import require_same_data
-
-    (first, (one, _)), *others = runs.items()
-    for name, (run, _) in others:
-        require_same_data(first, one, name, run)
+def _page_file(path: Path) -> Path:
+    """The file of a page, refused before anything is computed where it cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"A page is written to a file *.html, not to `{path}`.")
+    if path.is_dir() or not path.parent.is_dir():
+        raise FileNotFoundError(f"`{path}` cannot be written: its folder does not exist.")
+    return path
 
 
 def _subject(

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.cli.output import note, program_name
-from bayesnn_ppl.distributed import EndedTogether, current
+from bayesnn_ppl.distributed import LOST, EndedTogether, current
 
 __all__ = ["STOPPED", "Stop", "stop_on_sigterm"]
 
-STOPPED = 75  # EX_TEMPFAIL of sysexits: try again later
+STOPPED = LOST  # "try again later", as where a process was lost
 
 
 class Stop:
@@ -37,8 +37,10 @@ class Stop:
         """Let pass the error of a run that SIGTERM ended in its warm-up, with nothing to return."""
         try:
             yield
-        except EndedTogether as error:  # another process may be the one that it came to
-            if not self.came and (current().count == 1 or "The callback ended" not in str(error)):
+        except RuntimeError as error:
+            together = isinstance(error, EndedTogether) and error.by == "callback"
+            # Another process of the run may be the one that it came to.
+            if not self.came and not (together and current().count > 1):
                 raise
             self.came = True
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.building import assets, built, document
-from bayesnn_ppl.storage.reading import read_commit
+from bayesnn_ppl.storage import read_commit, read_config
 
 __all__ = ["Watched", "serve"]
 
@@ -63,13 +63,13 @@ class Watched:
             return made
 
     def _made(self, record: dict[str, Any]) -> str:
-        script = assets_of_watch() + f"\nfollow({json.dumps(_version(record))});"
+        script = assets("watch.js") + f"\nfollow({json.dumps(_version(record))});"
         if record["draws"] < _FEWEST:
             return self._waiting(record, script)
         return built([self.subject()], script=script).html
 
     def _waiting(self, record: dict[str, Any], script: str) -> str:
-        wanted = json.loads((self.folder / "config.json").read_text())
+        wanted = read_config(self.folder)
         phase, done = record["phase"], record["done"]
         whole = wanted.get("warmup") if phase == "warmup" else wanted.get("draws_requested")
         words = (
@@ -178,11 +178,6 @@ def _handler(watched: Watched) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-
-def assets_of_watch() -> str:
-    """The script that follows a run."""
-    return assets("watch.js")
 
 
 def _version(record: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bayesnn_ppl.distributed.team import ALONE, LOST, Alone, EndedTogether, Team
 
-__all__ = ["Alone", "EndedTogether", "Team", "current", "initialize", "use"]
+__all__ = ["LOST", "Alone", "EndedTogether", "Team", "current", "initialize", "use"]
 
 _team: Alone = ALONE
 _ADDRESS_BYTES = 256

@@ -27,7 +27,15 @@ _BROKEN_COLLECTIVE = ("Gloo", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection", 
 
 
 class EndedTogether(RuntimeError):
-    """An end that all processes have agreed on, of which none has to tell the others."""
+    """An end that all processes have agreed on, of which none has to tell the others.
+
+    Attributes:
+        by: what ended the run, as in its record.
+    """
+
+    def __init__(self, message: str, *, by: str) -> None:
+        super().__init__(message)
+        self.by = by
 
 
 class Alone:

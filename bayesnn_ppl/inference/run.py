@@ -155,7 +155,8 @@ class Run:
             by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
             raise EndedTogether(
                 f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
-                "there is nothing to return yet. A run on disk can be resumed."
+                "there is nothing to return yet. A run on disk can be resumed.",
+                by=self.ended["by"],
             )
 
     def _keep_warmup(self) -> None:

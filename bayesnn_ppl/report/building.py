@@ -226,5 +226,5 @@ def _beside(bodies: list[tuple[Subject, str]], name: str) -> str:
         f"{body or markup.note('Nothing to show for this run.')}</article>"
         for s, body in bodies
     )
-    kind = "runs wide-runs" if name in ("provenance",) else "runs"
+    kind = "runs wide-runs" if name == "provenance" else "runs"
     return f'<div class="{kind}">{columns}</div>'

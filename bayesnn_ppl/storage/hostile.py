@@ -9,14 +9,14 @@ import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesnn_ppl.npz import memory_limit
 from bayesnn_ppl.storage.commits import read_json
 
-__all__ = ["check_chunk", "check_store"]
+__all__ = ["Packing", "check_chunk", "check_store", "packing_of"]
 
 _TYPES = (
     {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
@@ -76,19 +76,29 @@ def check_array(folder: Path) -> tuple[int, ...]:
     return chunk
 
 
-def check_chunk(file: Path, array: Path) -> None:
-    """Raise ValueError unless a chunk unpacks to what its array says, by its own header."""
+class Packing(NamedTuple):
+    """How the chunks of an array are packed: their bytes when unpacked, and the codecs."""
+
+    unpacked: int
+    codecs: tuple[str, ...]
+
+
+def packing_of(array: Path) -> Packing:
+    """The packing of an array of the store that `check_store` has let pass."""
     metadata = read_json(array / _METADATA)
-    said = _bytes(
-        _sizes(metadata["chunk_grid"]["configuration"]["chunk_shape"]), metadata["data_type"]
-    )
+    shape = _sizes(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+    codecs = tuple(codec["name"] for codec in metadata["codecs"])
+    return Packing(_bytes(shape, metadata["data_type"]), codecs)
+
+
+def check_chunk(file: Path, packing: Packing) -> None:
+    """Raise ValueError unless a chunk unpacks to what its array says, by its own header."""
     with file.open("rb") as handle:
         header = handle.read(18)
-    packed = [codec["name"] for codec in metadata["codecs"]]
-    found = said
-    if "zstd" in packed:
+    said = found = packing.unpacked
+    if "zstd" in packing.codecs:
         found = _unpacked_by_zstd(header)
-    elif "blosc" in packed and len(header) >= 8:
+    elif "blosc" in packing.codecs and len(header) >= 8:
         found = struct.unpack("<I", header[4:8])[0]
     if found != said:
         raise ValueError(

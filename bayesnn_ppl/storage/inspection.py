@@ -6,7 +6,7 @@ from typing import Any
 from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
-from bayesnn_ppl.storage.hostile import check_chunk
+from bayesnn_ppl.storage.hostile import check_chunk, packing_of
 from bayesnn_ppl.storage.reading import (
     DAMAGE,
     STORE,
@@ -37,7 +37,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
             else:
                 try:
                     file = chunk_file(path, group, name, index, ndim)
-                    check_chunk(file, path / STORE / group / name)
+                    check_chunk(file, packing_of(path / STORE / group / name))
                     rows = chunk // every[group]
                     root[f"{group}/{name}"][:, index * rows : (index + 1) * rows]
                 except (ValueError, RuntimeError, OSError) as error:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.files import read_arrays
-from bayesnn_ppl.storage.hostile import check_chunk, check_store
+from bayesnn_ppl.storage.hostile import Packing, check_chunk, check_store, packing_of
 from bayesnn_ppl.storage.tree import (
     PROBE,
     PROVENANCE,
@@ -24,11 +24,11 @@ from bayesnn_ppl.storage.tree import (
 __all__ = [
     "DAMAGE",
     "STORE",
+    "check_chunks",
     "chunk_file",
     "committed_chunks",
     "journal_blocks",
     "kept_before",
-    "missing_chunks",
     "read",
     "read_parts",
     "read_record",
@@ -140,13 +140,29 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
     return found
 
 
-def missing_chunks(path: Path, record: dict[str, Any]) -> list[str]:
-    """A sentence for every committed chunk that is not there; zarr would read it as NaN or 0."""
-    return [
+def check_chunks(path: Path, record: dict[str, Any]) -> None:
+    """Look at every committed chunk, without unpacking it; zarr reads one that is missing as NaN.
+
+    Raises:
+        ValueError: one is missing, or is not what its array says.
+    """
+    chunks = committed_chunks(path, record)
+    missing = [
         f"the chunk {index} of `{group}/{name}` is missing."
-        for group, name, ndim, index in committed_chunks(path, record)
+        for group, name, ndim, index in chunks
         if not chunk_file(path, group, name, index, ndim).is_file()
     ]
+    if missing:
+        raise ValueError(
+            f"The run `{path}` is damaged: {missing[0]} "
+            "`bayesnn check --repair` keeps the draws before it."
+        )
+    packings: dict[Path, Packing] = {}
+    for group, name, ndim, index in chunks:
+        array = path / STORE / group / name
+        if array not in packings:
+            packings[array] = packing_of(array)
+        check_chunk(chunk_file(path, group, name, index, ndim), packings[array])
 
 
 def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
@@ -185,15 +201,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     config = read_config(path)
     if not record["draws"]:
         raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
-    missing = missing_chunks(path, record)
-    if record["in_store"] and not missing:
-        for group, name, ndim, index in committed_chunks(path, record):
-            check_chunk(chunk_file(path, group, name, index, ndim), path / STORE / group / name)
-    if missing:
-        raise ValueError(
-            f"The run `{path}` is damaged: {missing[0]} "
-            "`bayesnn check --repair` keeps the draws before it."
-        )
+    check_chunks(path, record)
     in_store = record["in_store"]
     groups = stored_groups(config)
     parts: dict[str, list[xr.Dataset]] = {group: [] for group in groups}

@@ -43,7 +43,7 @@ def test_a_program_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
 def test_what_is_refused(linear_run, wine_run, here, capsys):
     for line, sentence in (
         ([str(linear_run), str(wine_run)], "Only runs of the same data can be compared"),
-        ([str(linear_run), "--out", "page.pdf"], "the name of a page"),
+        ([str(linear_run), "--out", "page.pdf"], "A page is written to a file"),
         ([str(linear_run), "--out", "nowhere/page.html"], "its folder does not exist"),
         ([str(linear_run), "--model", "my_model.py"], "--model does not apply"),
         (["nothing"], "There is no run at `nothing`"),

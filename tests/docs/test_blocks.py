@@ -48,6 +48,7 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     names = {}
     for _, text in blocks(path, "python"):
         exec(compile(text, str(path), "exec"), names)
+    assert "bnn" in names, "a page of this library uses it"
 
 
 @pytest.mark.parametrize("path", pages_with("console"))

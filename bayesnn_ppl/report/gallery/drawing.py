@@ -189,7 +189,7 @@ def _table(
 def _density(name: str) -> str:
     """exp(log density less its maximum) on a grid, a byte each, from the top left."""
     along = np.linspace(-REACH, REACH, _GRID)
-    values = np.array([[float(v) for v in row] for row in _on_grid(name, along)], dtype=np.float64)
+    values = _on_grid(name, along)
     shown = np.exp(0.5 * (values - values.max()))
     return _text(np.round(255 * shown[::-1]).astype(np.uint8))
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.baselines import (
+    Vote,
     class_shares,
     comparison,
     linear_regression,
@@ -55,8 +56,6 @@ def _numbers(subject: Subject, x: Any, y: Any) -> str:
 
 
 def _labels(subject: Subject, x: Any, y: Any) -> str:
-    from bayesnn_ppl.report.baselines import Vote
-
     p = np.asarray(subject.prediction.probabilities, dtype=np.float64)
     labels, classes = np.asarray(subject.targets), p.shape[-1]
     votes = [Vote(subject.name, p)]

@@ -8,7 +8,7 @@ from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.report.vector_graphics import figure
 
-__all__ = ["comparison_section"]
+__all__ = ["comparison_figure", "comparison_section"]
 
 
 def comparison_section(subjects: list[Subject], reference: str | None) -> str:
@@ -34,7 +34,17 @@ def comparison_section(subjects: list[Subject], reference: str | None) -> str:
     return table + _drawn(found, first.unit)
 
 
-def _drawn(found: Any, unit: str | None) -> str:
+def comparison_figure(found: Any, unit: str | None) -> Any:
+    """The forest plot of what `metrics.compare` found.
+
+    Args:
+        found: of `metrics.compare`.
+        unit: of the target, for distances; None for none.
+
+    Raises:
+        ValueError: there is nothing that could be drawn.
+    """
+
     def column(name: str) -> list[Any]:
         return [line[name] for line in found.lines.values()]
 
@@ -46,16 +56,20 @@ def _drawn(found: Any, unit: str | None) -> str:
             "total variation" if labels else "Wasserstein distance" + (f" [{unit}]" if unit else "")
         )
         label = f"{kind} to {found.reference}"
+    return plot_comparison(
+        list(found.lines),
+        column("nll"),
+        column("nll_se"),
+        difference_error=column("nll_difference_se"),
+        distance=distance,
+        distance_label=label,
+        reference=found.reference,
+    )
+
+
+def _drawn(found: Any, unit: str | None) -> str:
     try:
-        plot = plot_comparison(
-            list(found.lines),
-            column("nll"),
-            column("nll_se"),
-            difference_error=column("nll_difference_se"),
-            distance=distance,
-            distance_label=label,
-            reference=found.reference,
-        )
+        plot = comparison_figure(found, unit)
     except ValueError as error:
         return markup.note(f"No figure: {error}")
     best = next(iter(found.lines))

@@ -1,5 +1,7 @@
 """Is the sampler as hot as it should be, layer by layer?"""
 
+from typing import Any
+
 from bayesnn_ppl.plots import plot_temperatures
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.subject import Subject
@@ -57,8 +59,7 @@ def temperatures_section(subject: Subject) -> str:
     )
 
 
-def _reading(reading: object) -> str:
+def _reading(reading: Any) -> str:
     if reading is None:
         return "–"
-    lower, upper = reading.lower, reading.upper  # type: ignore[attr-defined]
-    return f"{markup.number(reading.value, 3)} ({lower:.3g} to {upper:.3g})"  # type: ignore[attr-defined]
+    return f"{markup.number(reading.value, 3)} ({reading.lower:.3g} to {reading.upper:.3g})"
