@@ -388,13 +388,13 @@ class Posterior:
         Raises:
             FileExistsError: the folder exists and is not empty.
         """
-        return storage.write(self.tree, Path(path))
+        return storage.write(self.tree, storage.working_copy(path))
 
     @classmethod
     def load(cls, path: str | Path, model: Any = None, *, thin: int = 1) -> Self:
         """Open a saved posterior. See `load`."""
         thin = whole_number(thin, "`thin`", at_least=1)
-        posterior = cls(storage.read(Path(path), thin=thin), model)
+        posterior = cls(storage.read(storage.fetched(path), thin=thin), model)
         run = posterior.provenance
         known = posterior.tree["posterior"].data_vars if posterior.has_weights else ()
         absent = [name for name in run.get("site_names", ()) if known and name not in known]

@@ -1,7 +1,7 @@
 """`bayesnn compare`: saved runs in one table and one figure."""
 
 import argparse
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from bayesnn_ppl.cli.output import note, print_json
@@ -101,17 +101,25 @@ def _new_figure(path: Path) -> Path:
 
 def folders_of(given: list[str], reference: str | None) -> tuple[dict[str, Path], str | None]:
     """Name -> folder, the reference among them, and its name."""
-    places = [Path(folder) for folder in given]
+    from bayesnn_ppl import storage
+
+    given = list(given)
+    places = [storage.fetched(folder) for folder in given]
     resolved = [place.resolve() for place in places]
     twice = next((p for i, p in enumerate(places) if resolved[i] in resolved[:i]), None)
     if twice is not None:
         raise ValueError(f"The run `{twice}` is given twice. Name each once.")
-    if reference is not None and Path(reference).resolve() not in resolved:
-        places.append(Path(reference))
-        resolved.append(places[-1].resolve())
-    short = [place.name for place in resolved]
-    names = short if len(set(short)) == len(short) else [str(place) for place in places]
-    chosen = None if reference is None else names[resolved.index(Path(reference).resolve())]
+    other = None if reference is None else storage.fetched(reference).resolve()
+    if reference is not None and other is not None and other not in resolved:
+        given.append(reference)
+        places.append(storage.fetched(reference))
+        resolved.append(other)
+    short = [
+        PurePosixPath(name).name if storage.is_address(name) else place.name
+        for name, place in zip(given, resolved, strict=True)
+    ]
+    names = short if len(set(short)) == len(short) else given
+    chosen = None if other is None else names[resolved.index(other)]
     return dict(zip(names, places, strict=True)), chosen
 
 

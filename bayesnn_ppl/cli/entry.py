@@ -15,7 +15,7 @@ from bayesnn_ppl.cli.parser import Parser
 
 __all__ = ["main"]
 
-_EXPECTED = (ValueError, TypeError, RuntimeError, OSError)
+_EXPECTED = (ValueError, TypeError, RuntimeError, OSError, ImportError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

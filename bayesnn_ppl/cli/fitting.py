@@ -15,7 +15,7 @@ from bayesnn_ppl.cli.methods import APPROXIMATIONS
 from bayesnn_ppl.cli.optimisers import WORDS, with_objects
 from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.references import check_reference
-from bayesnn_ppl.cli.runs import default_folder, remember, require_new
+from bayesnn_ppl.cli.runs import default_folder, note_of_working_copy, remember, require_new
 from bayesnn_ppl.cli.sampling import chosen_model, report, reserved, what_is_kept
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
@@ -31,7 +31,7 @@ def run_fit(arguments: argparse.Namespace) -> int:
     options = vars(arguments)
     settings = given_settings(arguments.approximation, arguments.set or [])
     if arguments.out is not None:
-        require_new(Path(arguments.out))
+        require_new(storage.working_copy(arguments.out))
     prepare_devices(int(settings.get("members") or 1), None)
     dataset, data = load_data(options)
     program, model, path = chosen_model(arguments, dataset)
@@ -48,9 +48,11 @@ def run_fit(arguments: argparse.Namespace) -> int:
     )
     check_reference(run, weights=arguments.keep == "weights")
     label = f"{Path(run.model_label).stem}-{arguments.approximation}"
-    folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
+    place = arguments.out or str(default_folder(run.data_label, label))
+    folder = storage.working_copy(place)
     if not (arguments.quiet or arguments.json):
         note(f"{run.model_label} on {dataset!r}")
+        note_of_working_copy(place, folder)
     keep = what_is_kept(options, dataset)
     with failures_named(path), reserved(folder), stop_on_sigterm() as stop, stop.expected():
         with storage.writing_to(folder, lambda: "Choose another folder with --out."):

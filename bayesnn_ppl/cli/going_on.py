@@ -35,12 +35,12 @@ def _go_on(arguments: argparse.Namespace, function: Any, **more: int) -> int:
     status = supervise(arguments, arguments.run_folder)
     if status is not None:
         return status
-    folder = Path(arguments.run_folder)
-    config = _config(folder)
+    config = _config(storage.fetched(arguments.run_folder))
     prepare_devices(max(config["chains"], 1), _devices(arguments, config))
     team = join(arguments)
     if not team.leads:
         arguments.quiet = True
+    folder = storage.fetched(arguments.run_folder)  # of several processes each has its own
     with team.guarded(folder):
         return _go_on_here(arguments, function, folder, config, team, **more)
 
@@ -108,7 +108,7 @@ def _go_on_here(
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Say whether a run is whole; with --repair keep what is."""
-    folder = Path(arguments.run_folder)
+    folder = storage.fetched(arguments.run_folder)
     problems = storage.check(folder)
     kept = storage.repair(folder) if problems and arguments.repair else None
     if arguments.json:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bayesnn_ppl import storage
 from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.parser import Parser, option, switch, whole
 from bayesnn_ppl.distributed import LOST
@@ -128,15 +129,16 @@ def supervise(arguments: argparse.Namespace, folder: str | None) -> int | None:
         )
     if folder is None:
         raise ValueError("The processes meet in the run folder: give --out with --processes.")
-    return Supervisor(arguments, count, Path(folder)).run()
+    return Supervisor(arguments, count, folder).run()
 
 
 class Supervisor:
     """Starts workers, starts them again when one is lost, and passes SIGTERM on."""
 
-    def __init__(self, arguments: argparse.Namespace, count: int, folder: Path) -> None:
+    def __init__(self, arguments: argparse.Namespace, count: int, place: str) -> None:
         self._given = shlex.split(arguments.command)[1:]
-        self._arguments, self._count, self._folder = arguments, count, folder
+        self._arguments, self._count, self._place = arguments, count, place
+        self._folder = folder = storage.working_copy(place)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._stopped = False
         self._ours = not folder.exists() or not any(folder.iterdir())
@@ -176,7 +178,7 @@ class Supervisor:
                 note(
                     f"bayesnn: error: {what} of {self._count} was lost again, and nothing new has "
                     f"been committed since: given up after {tries} starts. What was committed is "
-                    f"kept in {self._folder}."
+                    f"kept in {self._place}."
                 )
                 return 1
             note(f"{what} of {self._count} was lost; all go on from the last commit.")
@@ -205,7 +207,7 @@ class Supervisor:
             if self._ours and self._folder.is_dir():  # nothing was drawn yet
                 shutil.rmtree(self._folder)
             return self._given
-        words = ["resume", str(self._folder), "--processes", str(self._count)]
+        words = ["resume", self._place, "--processes", str(self._count)]
         words += [f for f in ("--quiet", "--no-diagnose", "--json") if f in self._given]
         if str(self._arguments.model).partition(":")[0].endswith(".py"):
             words += ["--model", self._arguments.model]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
 from bayesnn_ppl.cli.output import print_json
 from bayesnn_ppl.cli.references import reference_of
 from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
@@ -18,7 +19,7 @@ _SNGP_SETTINGS = ("features", "length_scale", "scale", "bound")
 
 def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None]:
     """The run of the arguments, its posterior with the program, and the user's file if any."""
-    folder = Path(arguments.run_folder)
+    folder = storage.fetched(arguments.run_folder)
     run = open_run(folder)
     program, path = run.load_model(arguments.model)
     return run, bnn.load(folder, predicting(run, bnn.load(folder).provenance, program)), path
@@ -39,7 +40,7 @@ def _judged(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None, bool]
 
     So it is where a program of the user's own is not given, or no weights were kept.
     """
-    folder = Path(arguments.run_folder)
+    folder = storage.fetched(arguments.run_folder)
     run = open_run(folder)
     posterior = bnn.load(folder)
     without = "file" in run.model and arguments.model is None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bayesnn_ppl import storage
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
 from bayesnn_ppl.cli.readme_flags import settings_of_flags
 from bayesnn_ppl.cli.recipe_words import arguments_of, line_of, words_as_settings
@@ -49,10 +50,11 @@ def run_recipe(arguments: argparse.Namespace) -> int:
         note(answer)
     with contextlib.redirect_stdout(io.StringIO()) if arguments.json else _as_it_is() as said:
         status = command.run(command)
-    place = Path(folder)
+    place = storage.working_copy(folder)
     if not place.is_dir():
         return status
     record = recorded(recipe, scale, overrides | from_flags, place)
+    storage.send_all()
     if arguments.json:
         text = said.getvalue() if said is not None else ""
         print_json(record | {"result": json.loads(text) if text.strip() else None})

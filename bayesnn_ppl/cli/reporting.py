@@ -171,11 +171,11 @@ def run_report(arguments: argparse.Namespace) -> int:
 
 def run_watch(arguments: argparse.Namespace) -> int:
     """Serve the page of a run until Ctrl-C."""
-    from bayesnn_ppl.cli.comparing import runs_of
+    from bayesnn_ppl.cli.comparing import folders_of, runs_of
     from bayesnn_ppl.cli.watching import Watched, serve
 
-    folder = Path(arguments.run_folder)
-    name = folder.resolve().name
+    folders, _ = folders_of([arguments.run_folder], None)
+    ((name, folder),) = folders.items()
     runs, programs, _ = runs_of({name: folder}, arguments.model)
     run, program = runs[name], programs[name]
 
@@ -189,7 +189,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
             note(f"Watching {folder} at {address} (Ctrl-C ends).")
 
     serve(
-        Watched(folder, name, subject),
+        Watched(arguments.run_folder, name, subject),
         port=arguments.port,
         started=started,
         browser=arguments.browser,

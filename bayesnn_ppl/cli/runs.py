@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
 from bayesnn_ppl.cli import zoo
+from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.user_model import load_program, source_hash, split_name
 
-__all__ = ["Run", "default_folder", "open_run", "remember", "require_new"]
+__all__ = ["Run", "default_folder", "note_of_working_copy", "open_run", "remember", "require_new"]
 
 FILE = "run.json"
 _FORMAT = 1
@@ -224,6 +226,12 @@ def require_new(folder: Path) -> None:
             f"`{folder}` exists and is not empty, and a run is never written over. Choose another "
             "folder with --out, or remove that one first."
         )
+
+
+def note_of_working_copy(place: str, folder: Path) -> None:
+    """Say where a run at an address is worked on."""
+    if storage.is_address(place):
+        note(f"The run is sent to {place} with each commit; its working copy is {folder}")
 
 
 def default_folder(data: str, model: str) -> Path:

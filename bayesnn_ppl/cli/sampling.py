@@ -21,7 +21,7 @@ from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name
 from bayesnn_ppl.cli.processes import join, supervise
 from bayesnn_ppl.cli.references import check_reference, reference_of
-from bayesnn_ppl.cli.runs import Run, default_folder, remember, require_new
+from bayesnn_ppl.cli.runs import Run, default_folder, note_of_working_copy, remember, require_new
 from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
 
@@ -59,7 +59,7 @@ def _sample(arguments: argparse.Namespace, team: Any, data_devices: int) -> int:
     if team.count > 1:
         _check_together(arguments, team)
     if arguments.out is not None and team.leads:
-        require_new(Path(arguments.out))
+        require_new(storage.working_copy(arguments.out))
     mesh = chain_mesh(arguments.chains, arguments.devices, arguments.chain_method, data_devices)
     dataset, data = load_data(options)
     program, model, path = chosen_model(arguments, dataset)
@@ -80,10 +80,11 @@ def _sample(arguments: argparse.Namespace, team: Any, data_devices: int) -> int:
     )
     check_reference(run, weights=arguments.keep == "weights")
     label = Path(run.model_label).stem
-    folder = Path(arguments.out) if arguments.out else default_folder(run.data_label, label)
-    folder = Path(team.agree(str(folder))[0])
+    place = team.agree(arguments.out or str(default_folder(run.data_label, label)))[0]
+    folder = storage.working_copy(place)
     if talk:
         note(f"{run.model_label} on {dataset!r}")
+        note_of_working_copy(place, folder)
     keep = what_is_kept(options, dataset)
     limits = until(arguments, probe=keep.probe is not None)
     place = reserved(folder) if team.leads else nullcontext()
@@ -170,6 +171,8 @@ def report(
     except BaseException:
         note(f"The draws are safe: the run is saved in {folder}.")
         raise
+    finally:
+        storage.send_all()  # what was written down after the last commit
 
 
 def _report(

@@ -11,12 +11,13 @@ from typing import Any
 
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.building import assets, built, document
-from bayesnn_ppl.storage import read_commit, read_config
+from bayesnn_ppl.storage import fetched, read_commit, read_config
 
 __all__ = ["Watched", "serve"]
 
 HOST = "127.0.0.1"
 _REST = 3.0  # pages are made at most for a quarter of the time, so that the run keeps the machine
+_LOOK_SECONDS = 5.0  # between looks at an address
 _FEWEST = 4  # draws, below which nothing can be judged
 
 
@@ -24,19 +25,27 @@ class Watched:
     """The page of a run, and which commit it shows.
 
     Attributes:
-        folder: of the run.
+        place: folder or address of the run.
+        folder: where it is here.
         name: of the run.
         subject: opens what is committed and says what the page is about.
     """
 
-    def __init__(self, folder: Path, name: str, subject: Callable[[], Any]) -> None:
-        self.folder, self.name, self.subject = folder, name, subject
+    def __init__(self, place: str | Path, name: str, subject: Callable[[], Any]) -> None:
+        self.place, self.name, self.subject = place, name, subject
+        self.folder, self._looked = fetched(place), time.monotonic()
         self._lock = threading.Lock()
         self._shown: tuple[str, str] | None = None  # of which commit, and the page
         self._next = 0.0
 
     def state(self) -> dict[str, Any]:
         """What is committed, and what the page shows; cheap enough to be asked every second."""
+        if time.monotonic() - self._looked > _LOOK_SECONDS and self._lock.acquire(blocking=False):
+            try:  # not while a page is made of what it would replace
+                fetched(self.place)
+                self._looked = time.monotonic()
+            finally:
+                self._lock.release()
         record = read_commit(self.folder)
         return {
             "commit": _version(record),

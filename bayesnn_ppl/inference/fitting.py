@@ -27,7 +27,7 @@ from bayesnn_ppl.inference.training_record import TrainingRecord
 from bayesnn_ppl.mesh import default_mesh
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.precision import arithmetic
-from bayesnn_ppl.storage import STARTS, RunFolder, variable_names
+from bayesnn_ppl.storage import STARTS, RunFolder, variable_names, working_copy
 from bayesnn_ppl.training_keys import clean
 
 __all__ = ["fit", "require_same", "resume_fit"]
@@ -107,7 +107,7 @@ def fit(
         if out is None:
             return prepared.in_memory(began)
         folder = RunFolder.create(
-            Path(out),
+            working_copy(out),
             prepared.describe(None),
             every={"posterior": prepared.keep.every},
             probe=None if prepared.probe is None else prepared.probe.arrays(),

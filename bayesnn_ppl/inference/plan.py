@@ -277,6 +277,7 @@ def _execute(
                 happened["draws_requested"] = draws = sink.done
             sink.finish(run.state(), complete=sink.done >= draws, **happened)
             plan.share.team.agree("the run is finished")
+            sink.folder.settle()
             return Posterior.load(sink.folder.path, model)
         return Posterior.from_groups(
             sink.filled(),

@@ -19,7 +19,7 @@ from bayesnn_ppl.inference.sinks import FolderSink
 from bayesnn_ppl.inference.until import Until
 from bayesnn_ppl.mesh import device_mesh
 from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.storage import RunFolder, SharedFolder
+from bayesnn_ppl.storage import RunFolder, SharedFolder, fetched
 
 __all__ = ["extend", "resume"]
 
@@ -92,9 +92,10 @@ def _go_on(
     callback: Callable[[Any], Any] | None,
     until: Mapping[str, Any] | None,
 ) -> Posterior:
+    place = fetched(path)
     if current().count > 1:
         return _go_on_together(
-            Path(path),
+            place,
             kernel,
             x,
             y,
@@ -104,7 +105,7 @@ def _go_on(
             callback=callback,
             until=until,
         )
-    folder = RunFolder.reopen(Path(path))
+    folder = RunFolder.reopen(place)
     try:
         if isinstance(kernel, Approximation) or "approximation" in folder.config:
             _check_fit(folder, kernel, more=more, until=until)

@@ -14,7 +14,7 @@ from bayesnn_ppl.inference.run import Progress
 from bayesnn_ppl.inference.sharing import open_folder
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.storage import RunFolder
+from bayesnn_ppl.storage import RunFolder, working_copy
 
 __all__ = ["sample"]
 
@@ -125,15 +125,17 @@ def sample(
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)
 
+    place = working_copy(out)
+
     def create() -> RunFolder:
         return RunFolder.create(
-            Path(out),
+            place,
             plan.describe(draws_requested=draws),
             every={"posterior": plan.keep.every},
             probe=None if plan.probe is None else plan.probe.arrays(),
         )
 
-    folder = open_folder(Path(out), plan.share, create)
+    folder = open_folder(place, plan.share, create)
     try:
         sink = FolderSink(folder, plan.keep)
         return execute(plan, sink, draws, progress=progress, callback=callback)

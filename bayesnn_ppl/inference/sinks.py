@@ -12,12 +12,18 @@ from bayesnn_ppl.inference.moments import RunningMoments
 from bayesnn_ppl.inference.watching import MetricsFile
 from bayesnn_ppl.storage import RunFolder, read, writing_to
 
-__all__ = ["FolderSink", "MemorySink", "Sink"]
+__all__ = ["FolderSink", "MemorySink", "Sink", "seconds_to_next_commit"]
 
 type Block = Mapping[str, np.ndarray]
 
 _READ_DRAWS = 500
 _COMMIT_SECONDS = 2.0  # what a crash may cost, about
+_QUICK_COMMIT = 0.1  # seconds; one that takes longer, as to an object store, is made less often
+
+
+def seconds_to_next_commit(taken: float) -> float:
+    """How long to go on after a commit that took `taken` seconds: it is to cost 5 % at most."""
+    return _COMMIT_SECONDS * max(1.0, taken / _QUICK_COMMIT)
 
 
 class Sink(Protocol):
@@ -116,7 +122,8 @@ class MemorySink:
 
 
 class FolderSink:
-    """Streams draws into a run folder, and commits them with the state every two seconds or so.
+    """Streams draws into a run folder, and commits them with the state every two seconds or so,
+    less often where a commit takes long.
 
     Attributes:
         folder: the run folder, open for writing.
@@ -140,7 +147,7 @@ class FolderSink:
             if current().leads
             else None
         )
-        self._last, self._committed = time.monotonic(), False
+        self._last, self._committed, self._pause = time.monotonic(), False, _COMMIT_SECONDS
         self._row: Mapping[str, Any] | None = None
 
     def append(self, groups: Mapping[str, Block]) -> None:
@@ -170,12 +177,14 @@ class FolderSink:
             self._commit(state(), phase=phase, done=done)
 
     def due(self) -> bool:
-        return time.monotonic() - self._last > _COMMIT_SECONDS
+        return time.monotonic() - self._last > self._pause
 
     def _commit(self, state: Block, **how: Any) -> None:
         moments = None if self._moments is None else self._moments.arrays()
+        began = time.monotonic()
         self.folder.commit(state, moments=moments, **how)
         self._last, self._committed = time.monotonic(), True
+        self._pause = seconds_to_next_commit(self._last - began)
 
     def watch(self, row: Mapping[str, Any]) -> None:
         """Write the metrics down, when the draws they are of have been committed."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.inference.sinks import seconds_to_next_commit
 from bayesnn_ppl.inference.training_result import part_of
 from bayesnn_ppl.inference.watching import MetricsFile
 from bayesnn_ppl.storage import RunFolder
@@ -13,9 +14,6 @@ from bayesnn_ppl.storage import RunFolder
 __all__ = ["TrainingRecord"]
 
 type Arrays = Mapping[str, np.ndarray]
-
-_COMMIT_SECONDS = 2.0  # what a crash may cost, about
-_COMMIT_SHARE = 20.0  # a commit takes at most one of so many parts of the time
 
 
 class TrainingRecord:
@@ -42,7 +40,7 @@ class TrainingRecord:
         self._stage, self._open = 0, True
         self._ended: dict[str, np.ndarray] = {}  # what the stages that are over came to
         self._current: Arrays = {}  # what the stage under way had come to at the last commit
-        self._last, self._pause = time.monotonic(), _COMMIT_SECONDS
+        self._last, self._pause = time.monotonic(), seconds_to_next_commit(0.0)
 
     def restored(self) -> Arrays | None:
         """What an earlier process left of this stage; None where it had not come to it."""
@@ -77,7 +75,7 @@ class TrainingRecord:
         self._folder.commit(self._ended | self._numbered(), phase=phase, done=done)
         self._metrics.write({"phase": phase, "draws": done, **row})
         self._last = time.monotonic()
-        self._pause = max(_COMMIT_SECONDS, _COMMIT_SHARE * (self._last - now))
+        self._pause = seconds_to_next_commit(self._last - now)
         return True
 
     def end(self) -> None:

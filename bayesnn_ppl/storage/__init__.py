@@ -5,6 +5,7 @@ from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
+from bayesnn_ppl.storage.remote import fetched, is_address, send_all, working_copy
 from bayesnn_ppl.storage.shared import SharedFolder
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
@@ -23,12 +24,16 @@ __all__ = [
     "SharedFolder",
     "build_tree",
     "check",
+    "fetched",
+    "is_address",
     "read",
     "read_attributes",
     "read_commit",
     "read_config",
     "repair",
+    "send_all",
     "variable_names",
+    "working_copy",
     "write",
     "writing_to",
 ]

@@ -36,6 +36,7 @@ from bayesnn_ppl.storage.reading import (
     read_parts,
     stored_groups,
 )
+from bayesnn_ppl.storage.remote import Mirror
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
     PROBE,
@@ -50,6 +51,7 @@ __all__ = ["COMMAND", "RunFolder", "write"]
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
+_PARTS = ("journal", "checkpoint")
 _MOST_PARTS = 64  # arrays that a tail is held in
 
 type Block = Mapping[str, np.ndarray]
@@ -62,6 +64,7 @@ class RunFolder:
         path: the folder.
         config: what `config.json` holds.
         commit_record: what `commit.json` holds.
+        mirror: what sends its commits to an address; None of a run that is only here.
     """
 
     def __init__(
@@ -69,6 +72,9 @@ class RunFolder:
     ) -> None:
         self.path, self.config, self.commit_record = path, config, record
         self._lock = _lock(path) if locked else -1
+        for part in _PARTS:  # object stores, and copies made with them, have no empty folders
+            (path / part).mkdir(exist_ok=True)
+        self.mirror = Mirror.of(path)
         # Draws since the last whole chunk, by group; `_fresh` of them are not in the journal.
         self._tail: dict[str, dict[str, list[np.ndarray]]] = {}
         self._tail_draws = self._fresh = 0
@@ -92,15 +98,16 @@ class RunFolder:
 
         Raises:
             FileExistsError: it holds something.
-            ValueError: it is an address, such as s3://bucket/run.
+            ValueError: it is an address that has become a path, which has lost a slash.
         """
         scheme = path.parts[0] if path.parts else ""
         if scheme.endswith(":") and len(scheme) > 2 and not path.exists():
             raise ValueError(
-                f"`{path}` is an address, and a run is written to a folder of a file system: its "
-                "commits need renames and locks, which object stores do not have. Write to a local "
-                "or shared folder, and copy the finished run."
+                f"`{path}` was an address before it was made a path. Give the address as a text."
             )
+        mirror = Mirror.of(path)
+        if mirror is not None:
+            mirror.require_nothing_there()
         if path.exists() and (
             not path.is_dir() or any(file.name != COMMAND for file in path.iterdir())
         ):
@@ -110,14 +117,14 @@ class RunFolder:
             )
         record = empty_record()
         with writing_to(path, lambda: "Choose a folder for `out` that is not read-only."):
-            for part in (path, path / "journal", path / "checkpoint"):
-                part.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             folder = cls(path, dict(config) | {"every": dict(every or {})}, record)
             try:
                 if probe is not None:
                     folder.config["probe"] = ["probe.npz", write_arrays(path / "probe.npz", probe)]
                 folder._write_config()
                 write_json(path / "commit.json", record)
+                folder._send(strict=True)
             except BaseException:
                 folder.release()
                 raise
@@ -135,6 +142,8 @@ class RunFolder:
         record = read_commit(path)
         folder = cls(path, read_config(path), record)
         try:
+            if folder.mirror is not None:
+                folder.mirror.remove_uncommitted()
             if record["draws"]:
                 folder._load_tail()
         except BaseException:
@@ -281,6 +290,11 @@ class RunFolder:
             write_json(self.path / "commit.json", record)
             self.commit_record, self._fresh = record, 0
             self._remove_stale()
+        self._send(strict=complete)
+
+    def _send(self, *, strict: bool) -> None:
+        if self.mirror is not None:
+            self.mirror.send(strict=strict)
 
     def _entry(self, name: str, arrays: Block) -> dict[str, Any]:
         """Write a file of all chains; returns what the record says of it."""
@@ -358,7 +372,7 @@ class RunFolder:
     def _remove_stale(self) -> None:
         record = self.commit_record
         kept = files_of(record)
-        for folder in ("journal", "checkpoint"):
+        for folder in _PARTS:
             for file in (self.path / folder).iterdir():
                 if f"{folder}/{file.name}" not in kept:
                     file.unlink()
@@ -400,6 +414,10 @@ class RunFolder:
                 zarr.open_group(self.path / STORE, mode="r+").attrs[PROVENANCE] = json.dumps(
                     self.config
                 )
+        self._send(strict=True)
+
+    def settle(self) -> None:
+        """See to it that this process can read the run, when all have written it."""
 
     def release(self) -> None:
         """Let another process write to the folder."""

@@ -17,6 +17,7 @@ from bayesnn_ppl.storage.commits import files_of, read_commit, read_config
 from bayesnn_ppl.storage.files import write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.folder import Block, RunFolder
 from bayesnn_ppl.storage.reading import read_record
+from bayesnn_ppl.storage.remote import Mirror
 
 __all__ = ["SharedFolder"]
 
@@ -53,9 +54,13 @@ class SharedFolder(RunFolder):
         if team.leads and create is not None:
             create().release()
         team.agree("the folder is there")
+        if not team.leads and (mirror := Mirror.of(path)) is not None:
+            mirror.fetch()
         folder = cls(path, read_config(path), read_commit(path), team=team, chains=chains)
-        if team.leads:
+        if team.leads or folder.mirror is not None:
             folder._remove_stale()
+        if team.leads and folder.mirror is not None:
+            folder.mirror.remove_uncommitted()
         if folder.commit_record["draws"]:
             folder._tail_draws = folder.commit_record["draws"] - folder._whole()
         team.agree("the folder is open")
@@ -107,6 +112,8 @@ class SharedFolder(RunFolder):
                 if moments:
                     name = f"checkpoint/moments-{draws:09d}"
                     mine["moments"] = self._own(self._unused(name), moments)
+            if self.mirror is not None:
+                self.mirror.put(entry["file"] for entry in mine.values())
             said = self.team.agree(mine)
             parts = {
                 what: [entry[what] for entry in said if what in entry]
@@ -118,14 +125,21 @@ class SharedFolder(RunFolder):
             if moments:
                 record["moments"] = parts["moments"]
             before = files_of(self.commit_record)
+            if self.mirror is not None and self.team.leads:
+                self.mirror.get(files_of(record))
             self._fold(record, complete=complete)
             if self.team.leads:
                 write_json(self.path / "commit.json", record)
             self.commit_record, self._fresh, self._tail = record, 0, {}
-            if self.team.leads:
+            if self.team.leads or self.mirror is not None:
                 # Only what the last record named: others may be writing for the next already.
                 for file in before - files_of(record):
                     (self.path / file).unlink(missing_ok=True)
+        self._send(strict=complete)
+
+    def _send(self, *, strict: bool) -> None:
+        if self.team.leads:
+            super()._send(strict=strict)
 
     def _unused(self, name: str) -> str:
         taken = files_of(self.commit_record)
@@ -194,6 +208,10 @@ class SharedFolder(RunFolder):
         if self.team.leads:
             super().update_config(**entries)
         self.config |= entries
+
+    def settle(self) -> None:
+        if self.mirror is not None and not self.team.leads:
+            self.mirror.fetch()
 
     def release(self) -> None:
         if self.team.leads:

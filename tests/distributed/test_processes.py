@@ -42,12 +42,15 @@ def alone(tmp_path_factory):
     """Runs by this process, which has four devices; each is made when it is first asked for."""
     folder, made = tmp_path_factory.mktemp("alone"), {}
 
-    def run(case):
-        if case not in made:
-            made[case] = worker.run(case, folder)
-        return made[case]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "caches"))
 
-    return run
+        def run(case):
+            if case not in made:
+                made[case] = worker.run(case, folder)
+            return made[case]
+
+        yield run
 
 
 @pytest.mark.parametrize(("count", "case"), CASES)
@@ -72,6 +75,24 @@ def test_each_process_writes_its_own_chains_and_the_run_is_whole(together, alone
     assert [part["chains"] for part in parts] == [[0, 2], [2, 4]]
     for name, values in alone("nuts-2x1").statistics.items():
         np.testing.assert_array_equal(run.statistics[name], values)
+
+
+@pytest.mark.skipif("mclmc-2x1" not in TOGETHER[2], reason="Set BAYESNN_SLOW_TESTS=1 to run it.")
+def test_processes_that_share_no_folder_meet_at_an_address(together, alone, monkeypatch):
+    path = together[2] / "mclmc-2x1"
+    assert storage.check(path) == []
+    copies = [list((together[2] / f"host-{i}" / "bayesnn_ppl/runs").glob("*/")) for i in (0, 1)]
+    assert [len(found) for found in copies] == [1, 1]
+    for copy in (*copies[0], *copies[1]):  # whole, with nothing left over
+        assert storage.check(copy) == []
+        assert (copy / "commit.json").read_bytes() == (path / "commit.json").read_bytes()
+        assert {f.name for f in (copy / "checkpoint").iterdir()} == {
+            f.name for f in (path / "checkpoint").iterdir()
+        }
+    monkeypatch.setenv("XDG_CACHE_HOME", str(together[2] / "third-host"))
+    run = bnn.load(f"file://{path}")
+    for name, draws in alone("mclmc-2x1").draws.items():
+        np.testing.assert_array_equal(run.draws[name], draws)
 
 
 def test_a_run_of_two_goes_on_in_one(together):

@@ -4,6 +4,7 @@ Without a port the process is alone, with as many devices as the others have tog
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,8 @@ import jax
 import numpy as np
 
 ROWS = 40
-# Case -> kernel, (chain, data) of the mesh, and whether the run goes to disk.
+# Case -> kernel, (chain, data) of the mesh, and whether the run goes to disk, or to an address,
+# where the processes share no folder.
 CASES = {
     "nuts-2x1": ("nuts", (2, 1), True),
     "nuts-1x2": ("nuts", (1, 2), False),
@@ -21,7 +23,7 @@ CASES = {
     "sghmc-1x2": ("sghmc", (1, 2), True),
     "sghmc-4x1": ("sghmc", (4, 1), True),
     "sghmc-stream": ("sghmc", (1, 2), False),
-    "mclmc-2x1": ("mclmc", (2, 1), True),
+    "mclmc-2x1": ("mclmc", (2, 1), "address"),
     "mclmc-1x4": ("mclmc", (1, 4), False),
 }
 SETTINGS = dict(warmup=20, draws=30, chains=4, seed=3, float64=True, progress=False)
@@ -53,11 +55,12 @@ def run(case, folder):
 
     name, shape, on_disk = CASES[case]
     rows = bnn.data.stream(*data()) if case.endswith("stream") else data()
+    places = {False: None, True: folder / case, "address": f"file://{folder / case}"}
     return bnn.sample(
         kernel(name),
         *rows,
         mesh=bnn.device_mesh(*shape),
-        out=folder / case if on_disk else None,
+        out=places[on_disk],
         **SETTINGS,
     )
 
@@ -65,6 +68,7 @@ def run(case, folder):
 def main(folder, index, count, port, *cases):
     folder, index, count = Path(folder), int(index), int(count)
     jax.config.update("jax_platforms", "cpu")
+    os.environ["XDG_CACHE_HOME"] = str(folder / f"host-{index}")
     total = max(a * b for _, (a, b), _ in (CASES[case] for case in cases))
     jax.config.update("jax_num_cpu_devices", total if port == "alone" else total // count)
     from bayesnn_ppl import distributed

@@ -170,9 +170,9 @@ def test_a_used_folder_is_never_written_over(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/run", "gs://bucket/run", "memory://run"])
-def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch, address):
+def test_an_address_made_a_path_is_not_taken_for_a_folder(tmp_path, monkeypatch, address):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="is an address.*Write to a local or shared folder"):
+    with pytest.raises(ValueError, match="was an address.*Give the address as a text"):
         RunFolder.create(Path(address), CONFIG)
     assert not list(tmp_path.iterdir())
 

@@ -51,8 +51,7 @@ def many_blocks(monkeypatch):
     """Blocks as small as they can be, each of which is kept on disk."""
     for module in (blocks, training_run):
         monkeypatch.setattr(module, "_BLOCK_SECONDS", 1e-9)
-    monkeypatch.setattr(training_record, "_COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr(training_record, "_COMMIT_SHARE", 0.0)
+    monkeypatch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
