@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.cli.output import note, print_json, table
+from bayesnn_ppl.inference.arrangement import free_bytes
 
 __all__ = ["known_posterior", "run_doctor", "verdict"]
 
@@ -146,10 +147,7 @@ def _precision() -> dict[str, Any]:
 
 
 def _device(device: Any) -> dict[str, Any]:
-    statistics = device.memory_stats() or {} if hasattr(device, "memory_stats") else {}
-    limit, used = statistics.get("bytes_limit"), statistics.get("bytes_in_use")
-    free = None if limit is None or used is None else limit - used
-    return {"name": str(device), "kind": device.device_kind, "free_bytes": free}
+    return {"name": str(device), "kind": device.device_kind, "free_bytes": free_bytes(device)}
 
 
 def _memory() -> dict[str, Any]:

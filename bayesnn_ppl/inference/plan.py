@@ -34,7 +34,7 @@ from bayesnn_ppl.inference.streaming import (
     spread_rows,
     stream_of,
 )
-from bayesnn_ppl.inference.traced import Settings
+from bayesnn_ppl.inference.traced import Settings, rows_at_once
 from bayesnn_ppl.inference.until import Until
 from bayesnn_ppl.inference.watching import Watch
 from bayesnn_ppl.mesh import more_cpu_devices
@@ -145,7 +145,15 @@ def make_plan(
         check_sharing(kernel, trainer, done_when, chains, on_disk=on_disk)
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
         own = chains if current().collective else chains // current().count
-        mesh, arrangement = place_chains(chain_method, mesh, own, kernel.model, inputs, targets)
+        mesh, arrangement = place_chains(
+            chain_method,
+            mesh,
+            own,
+            kernel.model,
+            inputs,
+            targets,
+            rows_at_once=rows_at_once(kernel),
+        )
         if done_when and done_when.watches_functions:
             seen = inputs if stream is None else spread_rows(stream, float64=float64)
             keep = _watched(keep, seen)

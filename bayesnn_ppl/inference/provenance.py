@@ -136,7 +136,7 @@ def _describe(
     y: np.ndarray,
     mesh: Mesh,
     *,
-    arrangement: str,
+    arrangement: str | int,
     float64: bool,
     run: Mapping[str, Any],
 ) -> dict[str, Any]:

@@ -33,6 +33,7 @@ __all__ = [
     "ensemble_functions",
     "everything_kept",
     "over_chains",
+    "rows_at_once",
 ]
 
 # Statistic -> where kernels keep it in their state; the first path that exists counts.
@@ -64,7 +65,7 @@ class Settings:
     warmup: int
     chains: int
     mesh: Mesh
-    arrangement: str  # "vmap" or "map": how the chains of one device run
+    arrangement: str | int  # how the chains of one device run: "vmap", "map", or so many at once
     float64: bool
     weights: bool = True  # whether draws of the weights leave the device
     discrete: tuple[str, ...] = ()  # latent sites that the kernel moves without a gradient
@@ -115,9 +116,10 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
     """Batch `function` over its first two arguments, and spread it over the mesh."""
 
     def batched(first: Any, second: Any, *shared: Any) -> Any:
-        if settings.arrangement == "map":
-            return jax.lax.map(lambda pair: function(*pair, *shared), (first, second))
-        return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
+        if settings.arrangement == "vmap":
+            return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
+        size = settings.arrangement if isinstance(settings.arrangement, int) else None
+        return jax.lax.map(lambda pair: function(*pair, *shared), (first, second), batch_size=size)
 
     def spread(first: Any, second: Any, *shared: Any) -> Any:
         return jax.shard_map(
@@ -223,12 +225,15 @@ def everything_kept(
     return jax.vmap(one)(z)
 
 
+def rows_at_once(kernel: Any) -> int | None:
+    """What a kernel looks at together: a minibatch, or a block of the data; None for all rows."""
+    return getattr(kernel, "batch_size", None) or getattr(kernel, "rows_at_once", None)
+
+
 def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     """A starting point in unconstrained space, and what is not finite there."""
     key, draw_key = jax.random.split(key)
-    # What the kernel looks at together: a minibatch, or a block of the data.
-    kernel = settings.kernel
-    rows = getattr(kernel, "batch_size", None) or getattr(kernel, "rows_at_once", None)
+    rows = rows_at_once(settings.kernel)
     args = (x, y) if rows is None else (x[:rows], y[:rows])
     model, strategy = clean(settings.kernel.model), partial(settings.strategy, values=values)
     whole: dict[str, Any] = {}

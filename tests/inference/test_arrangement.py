@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.arrangement import matrix_products, members_together, place_chains
+from bayesnn_ppl.inference import arrangement
+from bayesnn_ppl.inference.arrangement import (
+    chains_at_once,
+    gradient_bytes,
+    gradient_bytes_at_most,
+    matrix_products,
+    members_together,
+    place_chains,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -61,6 +69,91 @@ def test_members_of_a_cpu_device_are_trained_together_where_products_are_small(
     assert found == ("vmap" if together else "map")
     assert members_together(one, 5, model, x, y, may_stop=True) == "map"
     assert members_together(one, 1, model, x, y, may_stop=False) == "map"
+
+
+@pytest.mark.parametrize(
+    ("chains", "each", "free", "expected"),
+    [
+        (10, 1.0, None, "vmap"),  # a device that does not say what it has
+        (10, 1.0, 12.5, "vmap"),
+        (10, 1.0, 12.4, 5),  # 9 fit: twice 5
+        (10, 1.0, 5.0, 4),  # 4 fit: 4, 4 and 2
+        (10, 100.0, 5.0, 1),  # not even one, by the estimate: then the run itself finds out
+    ],
+)
+def test_as_many_chains_at_once_as_the_memory_holds(chains, each, free, expected) -> None:
+    assert chains_at_once(chains, each, free) == expected
+
+
+def test_the_bound_of_a_gradients_memory_is_above_what_xla_needs() -> None:
+    for model, x, y in (
+        (bnn.models.mlp(hidden=(64, 64)), X, Y),
+        (bnn.models.lenet(), IMAGES, LABELS),
+    ):
+        x, y = np.tile(x, (20, *[1] * (x.ndim - 1))), np.tile(y, 20)
+        needed = gradient_bytes(model, x, y)
+        assert needed > 4 * len(x)  # a number for each row at least
+        assert needed < gradient_bytes_at_most(model, x, y, len(x)) < 20 * needed
+        assert gradient_bytes_at_most(model, x, y, len(x) // 2) == pytest.approx(
+            gradient_bytes_at_most(model, x, y, len(x)) / 2
+        )
+
+
+class Accelerator:
+    """A device of this machine that says it is none, and how much memory it has."""
+
+    def __init__(self, device, free) -> None:
+        self._device, self.platform, self._free = device, "gpu", free
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def memory_stats(self):
+        return {"bytes_limit": self._free + 7, "bytes_in_use": 7}
+
+
+@pytest.mark.parametrize(("per_chain", "expected"), [(100.0, "vmap"), (2.6, 2)])
+def test_an_accelerator_takes_its_chains_in_batches_that_fit(
+    monkeypatch, per_chain, expected
+) -> None:
+    model, rows = bnn.models.mlp(hidden=(5,)), len(X)
+    needed = gradient_bytes(model, X, Y)
+    asked = []
+    monkeypatch.setattr(arrangement, "gradient_bytes", lambda *a: asked.append(a) or needed)
+    free = int(per_chain * needed / 0.8) + 1
+
+    class Mesh:
+        devices = np.array([[Accelerator(jax.devices()[0], free)]], dtype=object)
+
+    monkeypatch.setattr(arrangement, "check_mesh", lambda *a, **k: None)
+    monkeypatch.setattr(arrangement, "device_mesh", lambda *a, **k: Mesh)
+    assert place_chains("parallel", Mesh, 4, model, X, Y)[1] == expected
+    assert [len(a[1]) for a in asked] == ([] if expected == "vmap" else [rows])
+
+
+def test_chains_in_batches_draw_what_they_draw_in_one(monkeypatch) -> None:
+    """Also where the last batch is smaller."""
+    place, draws = arrangement.place_chains, {}
+    for how in ("vmap", 2):
+        monkeypatch.setattr(
+            "bayesnn_ppl.inference.plan.place_chains",
+            lambda *a, how=how, **k: (place(*a, **k)[0], how),
+        )
+        run = bnn.sample(
+            bnn.kernels.HMC(bnn.models.mlp(hidden=()), num_leapfrogs=3),
+            X,
+            Y,
+            warmup=5,
+            draws=5,
+            chains=3,
+            mesh=bnn.device_mesh(1),
+            progress=False,
+            float64=True,
+        )
+        assert run.provenance["devices"]["chains_of_one_device"] == how
+        draws[how] = run.draws["net.Dense_0.kernel"]
+    np.testing.assert_allclose(draws[2], draws["vmap"], rtol=1e-9)
+    assert np.ptp(draws[2], axis=0).min() > 1e-6  # no chain was drawn twice
 
 
 def test_the_provenance_shows_the_arrangement() -> None:
