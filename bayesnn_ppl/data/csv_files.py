@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayesnn_ppl.data import checks
+from bayesnn_ppl.npz import memory_limit
 
 if TYPE_CHECKING:
     import pandas
 
+_BYTES_OF_TEXT = 4  # of memory for one: a digit and its delimiter become eight bytes
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -26,10 +28,11 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
 
     Raises:
         ValueError: if the file is empty, malformed or not UTF-8, or its header lacks or repeats
-            names.
+            names; or it is so large that its numbers would take more than half of the memory.
     """
     import pandas
 
+    require_room(path, _BYTES_OF_TEXT * path.stat().st_size)
     try:
         delimiter, columns = _header(path)
         with warnings.catch_warnings():
@@ -45,6 +48,7 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
                 dtype={name: str for name in text},
                 skipinitialspace=True,
                 low_memory=False,
+                compression=None,  # never by the file's name: what is packed has no limit
                 encoding="utf-8-sig",
             )
     except UnicodeDecodeError as error:
@@ -60,6 +64,26 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
             "Every row must have as many cells as the header; put quotes around a cell that "
             "contains the delimiter."
         ) from error
+
+
+class TooLarge(ValueError):
+    """A table that the memory does not hold."""
+
+
+def require_room(path: Path, needed: int) -> None:
+    """Refuse a table that the memory does not hold, before any of it is read.
+
+    Raises:
+        TooLarge: it needs more than half of this machine's memory, in bytes.
+    """
+    limit = memory_limit()
+    if needed > limit:
+        raise TooLarge(
+            f"The file `{path}` would take about {needed / 2**30:.3g} GiB of memory, and "
+            f"at most {limit / 2**30:.3g} GiB, half of this machine's, are read. Take fewer rows "
+            "or columns, or read it in parts and give `bnn.data.stream` an array of them that "
+            "stays on disk (`numpy.memmap`, zarr)."
+        )
 
 
 def _header(path: Path) -> tuple[str, list[str]]:

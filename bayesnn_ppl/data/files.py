@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesnn_ppl.data import checks
-from bayesnn_ppl.data.csv_files import read_csv
+from bayesnn_ppl.data.csv_files import TooLarge, read_csv, require_room
 from bayesnn_ppl.data.dataset import Dataset
 from bayesnn_ppl.data.frames import from_frame, numbers
 from bayesnn_ppl.data.splits import TEST_FRACTION
@@ -144,7 +144,14 @@ def _read_parquet(path: Path) -> pandas.DataFrame:
     import pandas
 
     try:
+        from pyarrow import parquet
+
+        said = parquet.read_metadata(path)
+        # By its shape, since what it holds is packed: a billion equal numbers take a few bytes.
+        require_room(path, 8 * said.num_rows * said.num_columns)
         table = pandas.read_parquet(path)
+    except TooLarge:
+        raise
     except ImportError as error:
         raise ImportError(
             f"The file `{path}` is in the Parquet format, for which pandas needs pyarrow. Install "

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from bayesnn_ppl.data import load, load_table, read_features, uci_split_indices
+from bayesnn_ppl.data.files import read_table
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(3.0, 2.0, (40, 3)).astype(np.float32)
@@ -227,3 +228,35 @@ def test_grey_and_coloured_images_together_are_coloured(tmp_path):
     grey = [x for x in (*dataset.train.x, *dataset.test.x) if np.allclose(x, 0.2)]
     assert len(grey) == 1 and grey[0].shape == (5, 6, 3)
     assert len(dataset.train.x) == 14
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_that_the_memory_does_not_hold_is_refused_before_it_is_read(
+    tmp_path, monkeypatch, kind
+):
+    path = tmp_path / "prices.parquet"
+    pandas.DataFrame({"same": [1.0] * 50_000, "price": [2.0] * 50_000}).to_parquet(path)
+    needed = 8 * 50_000 * 2
+    if kind == "csv":
+        pandas.read_parquet(path).to_csv(tmp_path / "prices.csv", index=False)
+        path = tmp_path / "prices.csv"
+        needed = 4 * path.stat().st_size
+    else:
+        assert path.stat().st_size < needed / 20  # packed, so that its size says nothing
+    monkeypatch.setattr("bayesnn_ppl.data.csv_files.memory_limit", lambda: needed)
+    assert len(read_table(path)) == 50_000
+    monkeypatch.setattr("bayesnn_ppl.data.csv_files.memory_limit", lambda: needed - 1)
+    monkeypatch.setattr(pandas, f"read_{kind}", lambda *a, **k: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=rf"prices\.{kind}` would take about .* GiB.*data\.stream"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("name", ["table.csv.zip", "table.csv.gz", "table.xz"])
+def test_a_packed_table_is_not_unpacked_by_its_name(tmp_path, name):
+    """A few bytes of it could ask for all the memory."""
+    path = tmp_path / name
+    pandas.DataFrame({"a": [1.0, 2.0], "price": [3.0, 4.0]}).to_csv(path, index=False)
+    with pytest.raises(ValueError, match="is not (UTF-8 text|a regular table)"):
+        read_table(path)
+    path.write_text("a,price\n1,2\n")  # plain text of that name is a table
+    assert list(read_table(path)["price"]) == [2]
