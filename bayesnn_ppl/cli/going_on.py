@@ -111,6 +111,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     folder = storage.fetched(arguments.run_folder)
     problems = storage.check(folder)
     kept = storage.repair(folder) if problems and arguments.repair else None
+    storage.send(folder)
     if arguments.json:
         print_json({"whole": not problems, "problems": problems, "repaired_to_draws": kept})
     elif not problems:

@@ -54,7 +54,7 @@ def run_recipe(arguments: argparse.Namespace) -> int:
     if not place.is_dir():
         return status
     record = recorded(recipe, scale, overrides | from_flags, place)
-    storage.send_all()
+    storage.send(place)
     if arguments.json:
         text = said.getvalue() if said is not None else ""
         print_json(record | {"result": json.loads(text) if text.strip() else None})

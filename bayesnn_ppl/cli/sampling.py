@@ -172,7 +172,7 @@ def report(
         note(f"The draws are safe: the run is saved in {folder}.")
         raise
     finally:
-        storage.send_all()  # what was written down after the last commit
+        storage.send(folder)  # what was written down after the last commit
 
 
 def _report(

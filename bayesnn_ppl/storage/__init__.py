@@ -5,7 +5,7 @@ from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
-from bayesnn_ppl.storage.remote import fetched, is_address, send_all, working_copy
+from bayesnn_ppl.storage.remote import fetched, is_address, send, working_copy
 from bayesnn_ppl.storage.shared import SharedFolder
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
@@ -31,7 +31,7 @@ __all__ = [
     "read_commit",
     "read_config",
     "repair",
-    "send_all",
+    "send",
     "variable_names",
     "working_copy",
     "write",

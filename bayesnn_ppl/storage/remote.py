@@ -28,13 +28,12 @@ from typing import Any
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.storage.files import write_json
 
-__all__ = ["Mirror", "fetched", "is_address", "send_all", "working_copy"]
+__all__ = ["Mirror", "fetched", "is_address", "send", "working_copy"]
 
 _COMMIT, _LOCK = "commit.json", "lock"
 _PARTS = ("journal", "checkpoint")  # files of a run that only its record names
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")
 _TRIES = 5
-_sent: dict[Path, "Mirror"] = {}  # of working copies that this process has written to
 
 
 def is_address(place: Any) -> bool:
@@ -86,11 +85,11 @@ def fetched(place: str | Path) -> Path:
     return folder
 
 
-def send_all() -> None:
-    """Send what was added to working copies after their last commit, such as a diagnosis."""
-    for mirror in _sent.values():
-        if mirror.folder.is_dir():
-            mirror.send(strict=False)
+def send(folder: Path) -> None:
+    """Of a working copy, send what has been added since its last commit, such as a diagnosis."""
+    mirror = Mirror.of(folder)
+    if mirror is not None and folder.is_dir():
+        mirror.send(strict=False)
 
 
 class Mirror:
@@ -141,7 +140,6 @@ class Mirror:
             ValueError: another process has written to the address.
             OSError: it cannot be reached, with `strict`.
         """
-        _sent[self.folder] = self
         try:
             self._send()
         except OSError as error:

@@ -23,7 +23,6 @@ def caches(tmp_path, monkeypatch):
     memory = fsspec.filesystem("memory")
     for known in list(memory.store):
         del memory.store[known]
-    remote._sent.clear()
     return tmp_path / "caches" / "bayesnn_ppl" / "runs"
 
 
@@ -246,3 +245,21 @@ def test_a_run_from_the_library_and_from_the_shell(capsys):
         bnn.load("memory://bucket/saved").draws["noise_scale"], run.draws["noise_scale"]
     )
     assert again == storage.working_copy("memory://bucket/saved")
+
+
+def test_a_damaged_run_is_repaired_at_its_address(capsys):
+    from bayesnn_ppl.cli import main
+
+    folder = begun()
+    commit(folder, 0)
+    commit(folder, 1)
+    folder.release()
+    memory = fsspec.filesystem("memory")
+    record = json.loads(memory.cat("/bucket/run/commit.json"))
+    memory.pipe_file(f"/bucket/run/{record['journal'][-1]['file']}", b"damaged")
+    shutil.rmtree(folder.path)
+    assert main(["check", ADDRESS]) == 1
+    assert main(["check", ADDRESS, "--repair"]) == 0
+    assert "Repaired: 5 draws" in capsys.readouterr().out
+    shutil.rmtree(folder.path)
+    np.testing.assert_array_equal(weights(ADDRESS), EXPECTED[:, :5])
