@@ -1,6 +1,7 @@
 """Inputs and targets as the compiled functions take them; shared by sampling and predicting."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,15 @@ import numpy as np
 __all__ = ["check_array", "data_hash"]
 
 _INT32 = np.iinfo(np.int32)
+_BLOCK = 2**20  # values that are checked at a time
 
 
 def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
     """`values` as an array of numbers, all finite, with a leading axis of rows.
 
     Floats become float32, or float64 where that is asked for; whole numbers become int32, so
-    that arithmetic on uint8 images does not wrap.
+    that arithmetic on uint8 images does not wrap. A `np.memmap` that has the type already stays on
+    disk: it is read once, block by block, and of several processes each then loads its own rows.
 
     Args:
         values: array-like of numbers.
@@ -44,32 +47,55 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
     if array.dtype.kind in "iu":
         _refuse(
             array,
-            (array < _INT32.min) | (array > _INT32.max),
+            lambda part: (part < _INT32.min) | (part > _INT32.max),
             name,
             "do not fit 32 bits",
             "Give them as floating-point numbers, best standardised.",
         )
-        return array.astype(np.int32)
-    _refuse(array, ~np.isfinite(array), name, "are not finite", "Drop or impute these rows first.")
-    with np.errstate(over="ignore"):
-        cast = array.astype(np.float64 if float64 else np.float32)
-    _refuse(
-        array,
-        ~np.isfinite(cast),
-        name,
-        "are too large for single precision",
-        "Standardise them, or sample with float64=True.",
+        wanted: Any = np.int32
+    else:
+        wanted = np.float64 if float64 else np.float32
+        _refuse(
+            array,
+            lambda part: ~np.isfinite(part),
+            name,
+            "are not finite",
+            "Drop or impute these rows first.",
+        )
+        with np.errstate(over="ignore"):
+            _refuse(
+                array,
+                lambda part: ~np.isfinite(part.astype(wanted)),
+                name,
+                "are too large for single precision",
+                "Standardise them, or sample with float64=True.",
+            )
+    # A copy, which the caller cannot change in the middle of a run.
+    return (
+        array if isinstance(values, np.memmap) and array.dtype == wanted else array.astype(wanted)
     )
-    return cast
 
 
-def _refuse(array: np.ndarray, bad: np.ndarray, name: str, what: str, advice: str) -> None:
-    if bad.any():
-        places = np.argwhere(bad)
-        place = ", ".join(str(int(i)) for i in places[0])
+def _refuse(
+    array: np.ndarray,
+    is_bad: Callable[[np.ndarray], np.ndarray],
+    name: str,
+    what: str,
+    advice: str,
+) -> None:
+    count, first = 0, ()
+    rows = max(_BLOCK // max(array[:1].size, 1), 1)  # so that the check itself needs no memory
+    for begin in range(0, len(array), rows):
+        bad = is_bad(array[begin : begin + rows])
+        if bad.any():
+            places = np.argwhere(bad)
+            first = first or (begin + int(places[0][0]), *map(int, places[0][1:]))
+            count += len(places)
+    if count:
+        place = ", ".join(map(str, first))
         raise ValueError(
-            f"`{name}` has {len(places)} values that {what}; the first is {name}[{place}] = "
-            f"{array[tuple(places[0])]}. {advice}"
+            f"`{name}` has {count} values that {what}; the first is {name}[{place}] = "
+            f"{array[first]}. {advice}"
         )
 
 
@@ -78,5 +104,5 @@ def data_hash(x: np.ndarray, y: np.ndarray) -> str:
     digest = hashlib.sha256()
     for array in (x, y):
         digest.update(f"{array.shape}{array.dtype}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return digest.hexdigest()

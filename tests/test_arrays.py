@@ -1,0 +1,58 @@
+"""Inputs and targets as they are checked, and what is copied of them."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from bayesnn_ppl import arrays
+from bayesnn_ppl.arrays import check_array, data_hash
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """100 rows on disk."""
+    values = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    np.save(tmp_path / "x.npy", values)
+    return np.load(tmp_path / "x.npy", mmap_mode="r")
+
+
+def test_an_array_is_copied_and_what_is_on_disk_stays_there(mapped):
+    held = np.array(mapped)
+    found = check_array(held, "x", float64=False)
+    held[:] = 0
+    np.testing.assert_array_equal(found, mapped)
+    found = check_array(mapped, "x", float64=False)
+    assert np.shares_memory(found, mapped)
+    assert not np.shares_memory(check_array(mapped, "x", float64=True), mapped)
+
+
+@pytest.mark.parametrize("block", [1, 7, 2**20])
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (np.nan, "2 values that are not finite; the first is x[41, 2] = nan"),
+        (1e300, "2 values that are too large for single precision; the first is x[41, 2] = 1e+300"),
+        (2**40, "2 values that do not fit 32 bits; the first is x[41, 2] = 1099511627776"),
+    ],
+)
+def test_bad_values_are_counted_and_placed_over_blocks(monkeypatch, block, value, sentence):
+    monkeypatch.setattr(arrays, "_BLOCK", block)
+    x = np.zeros((100, 3), np.int64 if isinstance(value, int) else np.float64)
+    assert check_array(x, "x", float64=False).shape == (100, 3)
+    x[41, 2] = x[97, 0] = value
+    with pytest.raises(ValueError) as error:
+        check_array(x, "x", float64=False)
+    assert sentence in str(error.value)
+
+
+def test_the_hash_is_of_shapes_types_and_bytes(mapped):
+    y = np.arange(100, dtype=np.int32)
+    digest = hashlib.sha256()
+    for array in (mapped, y):
+        digest.update(f"{array.shape}{array.dtype}".encode() + array.tobytes())
+    assert data_hash(mapped, y) == data_hash(np.array(mapped), y) == digest.hexdigest()
+    transposed = np.asfortranarray(mapped)
+    assert data_hash(transposed, y) == digest.hexdigest()
+    assert data_hash(mapped, y.astype(np.int64)) != digest.hexdigest()
+    assert data_hash(np.zeros(3, bool), y) != data_hash(np.ones(3, bool), y)
