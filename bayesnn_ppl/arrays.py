@@ -70,10 +70,9 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
                 "are too large for single precision",
                 "Standardise them, or sample with float64=True.",
             )
-    # A copy, which the caller cannot change in the middle of a run.
-    return (
-        array if isinstance(values, np.memmap) and array.dtype == wanted else array.astype(wanted)
-    )
+    if isinstance(values, np.memmap) and array.dtype == wanted:
+        return array
+    return array.astype(wanted)  # a copy, which the caller cannot change in the middle of a run
 
 
 def _refuse(
@@ -83,7 +82,8 @@ def _refuse(
     what: str,
     advice: str,
 ) -> None:
-    count, first = 0, ()
+    count = 0
+    first: tuple[int, ...] = ()
     rows = max(_BLOCK // max(array[:1].size, 1), 1)  # so that the check itself needs no memory
     for begin in range(0, len(array), rows):
         bad = is_bad(array[begin : begin + rows])
