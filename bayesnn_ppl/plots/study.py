@@ -5,11 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
 
 _MARKERS = "osD^vP"
+_ROOM = 0.1  # of the axis, from one label to the next
 
 
 @styled
@@ -65,12 +67,27 @@ def plot_study(
                 capsize=2.5,
                 label=arm,
             )
-        axes.set_xscale("log" if logarithmic else "linear")
+        if logarithmic:
+            axes.set_xscale("log")
+            _tick(axes, np.unique(placed))
         axes.legend()
     axes.set_xlabel(x_label)
     axes.set_ylabel(f"{y_label}, mean ± standard error")
     axes.set_title(title)
     return figure
+
+
+def _tick(axes: Axes, places: NDArray[np.float64]) -> None:
+    """Label the places themselves, where a label has room at each, and else powers alone.
+
+    Matplotlib labels what lies between powers too where an axis spans about one, and such labels
+    overlap.
+    """
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    logs = np.log(places)
+    if np.all(np.diff(logs) > _ROOM * np.ptp(logs)):
+        axes.set_xticks(places, [f"{place:.3g}" for place in places])
+        axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _level(axes: Axes, arm: str, row: NDArray[np.float64], color: str) -> None:

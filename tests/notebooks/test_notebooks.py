@@ -7,7 +7,7 @@ import pytest
 from tests.notebooks.execution import break_claim, broken_claims, execute, paths, read
 from tests.notebooks.form import faults, tags
 
-MOST = 150.0  # seconds of processor time, also on a busy machine: against what runs away
+MOST = 90.0  # seconds of processor time, also on a busy machine: against what runs away
 BREAKING = os.environ.get("BAYESNN_BROKEN_CLAIMS", "") not in ("", "0")
 PATHS = [pytest.param(path, id=path.stem) for path in paths()]
 CLAIMS = [
