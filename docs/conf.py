@@ -22,3 +22,4 @@ html_show_sourcelink = False
 # Summaries are fetched from each page that was found, which browsers refuse to pages read as files.
 html_show_search_summary = False
 html_copy_source = False
+html_show_copyright = False

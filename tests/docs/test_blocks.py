@@ -20,7 +20,7 @@ OTHERS = ("python3 -m venv", ". .venv/bin/activate", "pip install", "make ")
 TOUR = ROOT / "docs" / "tour.md"
 # What makes a command of the tour short enough for a test; it is added to the words of the page.
 SHORTER = {
-    "sample": ["--warmup", "150", "--draws", "30", "--chains", "2", "--seed", "0"],
+    "sample": ["--warmup", "50", "--draws", "20", "--chains", "2", "--seed", "0"],
     "extend": ["--draws", "10"],
     "report": ["--gradients", "5"],
 }
@@ -75,7 +75,7 @@ def test_the_tour_from_beginning_to_end(tmp_path, monkeypatch, capsys):
             words = shlex.split(line.removeprefix("$ "))[1:]
             capsys.readouterr()
             assert main(words + SHORTER.get(words[0], [])) == 0, line
-            shown[words[0]] = capsys.readouterr().out
+            shown[words[0]] = "".join(capsys.readouterr())
     table = Path("flats.csv").read_text().splitlines()
     assert table[0] == "size,age,price,district_centre,district_north,district_south"
     assert "Diagnosis: " in shown["sample"] and "Prior predictive: " in shown["prior"]

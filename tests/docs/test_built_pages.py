@@ -113,15 +113,18 @@ def test_a_broken_link_and_an_outside_script_are_noticed(tmp_path):
     ]
 
 
-def test_a_noisy_page_a_request_and_a_wide_page_are_noticed(wide, tmp_path):
+@pytest.mark.parametrize("screen", ["wide", "narrow"])
+def test_a_noisy_page_a_request_and_a_wide_page_are_noticed(screen, tmp_path, request):
+    driver = request.getfixturevalue(screen)
     page = tmp_path / "page.html"
     page.write_text(
-        "<!DOCTYPE html><script>console.error('a fault')</script>"
+        '<!DOCTYPE html><meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<script>console.error('a fault')</script>"
         '<img src="https://outside.invalid/a.png"><div style="width: 3000px">wide</div>'
     )
-    open_page(wide, page)
-    assert any("a fault" in words for words in complaints(wide))
-    assert outside(wide) == ["https://outside.invalid/a.png"] and not fits(wide)
+    open_page(driver, page)
+    assert any("a fault" in words for words in complaints(driver))
+    assert outside(driver) == ["https://outside.invalid/a.png"] and not fits(driver)
 
 
 def test_every_page_is_quiet_and_fits_a_narrow_screen(narrow, built):
