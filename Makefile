@@ -72,7 +72,7 @@ test: lint  ## lint, types, import contracts, tests and doctests
 	else \
 	  echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
 	fi; \
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not notebook'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not notebook and not built_docs'
 
 notebooks: $(STAMP)  ## run every teaching notebook afresh, and check its claims
 	@$(BIN)/python -m pytest -q -n 2 tests/notebooks
@@ -87,8 +87,9 @@ lint: $(STAMP)  ## ruff, mypy and the import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-docs: $(STAMP)  ## the documentation in docs/_build/html, warnings as errors
+docs: $(STAMP)  ## the documentation in docs/_build/html, warnings as errors, tried in a browser
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@$(BIN)/python -m pytest -q -m built_docs tests/docs
 
 bench: $(STAMP)  ## the benchmarks (long; wants a quiet machine)
 	@$(BIN)/python -m benchmarks

@@ -4,7 +4,7 @@ Functions of them run block of rows by block of rows, under a memory bound.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -104,9 +104,18 @@ def _over_draws(
     program: StaticProgram, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
 ) -> Any:
     """`function` of the mixture's components, a distribution batched over draws."""
-    components = jax.lax.map(
+    return function(_batched(program, at_once, draws, x), *rows)
+
+
+@partial(jax.jit, static_argnames=("program", "at_once"))
+def _batched(program: StaticProgram, at_once: int, draws: Any, x: Any) -> Any:
+    return jax.lax.map(
         lambda values: _observed(program, values, x), draws, batch_size=_batch(at_once)
     )
+
+
+@partial(jax.jit, static_argnames="function")
+def _of_all(function: Any, components: Any, *rows: Any) -> Any:
     return function(components, *rows)
 
 
@@ -114,9 +123,18 @@ def _over_draws(
 def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, key = pair
-        return _observed(program, values, x).sample(key)
+        return _observed(program, values, x).sample(jax.random.wrap_key_data(key))
 
     return jax.lax.map(one, (draws, keys), batch_size=_batch(at_once))
+
+
+@jax.jit
+def _sample_all(components: Any, chosen: Any, keys: Any) -> Any:
+    def one(pair: Any) -> Any:
+        draw, key = pair
+        return jax.tree.map(lambda a: a[draw], components).sample(jax.random.wrap_key_data(key))
+
+    return jax.lax.map(one, (chosen, keys))
 
 
 def _draws_at_once(memory: int, working: int) -> int:
@@ -287,8 +305,9 @@ class Components:
         self.count = next(iter(self._draws.values())).shape[0]
         with self._precision():
             one = {name: a[0] for name, a in self._draws.items()}
-            self.distribution = jax.eval_shape(partial(_observed, self._program), one, x)
-            working = _bytes_of(jax.make_jaxpr(partial(_observed, self._program))(one, x).jaxpr)
+            traced = jax.make_jaxpr(partial(_observed, self._program), return_shape=True)
+            program, self.distribution = traced(one, x)
+            working = _bytes_of(program.jaxpr)
         held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(self.distribution))
         held, working = max(1, held // len(x)), max(1, working // len(x))  # per row and draw
         self._memory, self._working = memory, working
@@ -300,8 +319,26 @@ class Components:
     def _precision(self) -> Any:
         return arithmetic(float64=self.float64)
 
+    @cached_property
+    def _all(self) -> Any:
+        """The components at all rows, at most a quarter of the memory; None where they are more.
+
+        All that is then asked of them, quantiles and samples too, runs the network once.
+        """
+        if self._rows < len(self.x):
+            return None
+        try:  # compiled functions take no distribution whose settings have no hash
+            hash(jax.tree.structure(self.distribution))
+        except TypeError:
+            return None
+        with self._precision():
+            return _batched(self._program, self._at_once, self._draws, self.x)
+
     def apply(self, function: Callable[..., Any], *rows: np.ndarray, axis: int = 0) -> Any:
         """`function(components, *rows)` block by block, joined along `axis`, as NumPy arrays."""
+        if self._all is not None:
+            with self._precision():
+                return jax.tree.map(np.asarray, _of_all(function, self._all, *rows))
         parts = []
         with self._precision():
             for begin in range(0, len(self.x), self._rows):
@@ -329,7 +366,10 @@ class Components:
         at_once = _draws_at_once(self._memory, self._working * len(self.x))
         parts = []
         with self._precision():
-            keys = jax.random.split(jax.random.key(seed), count)
+            # As numbers, since every step with an array of keys is a program to compile.
+            keys = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(seed), count)))
+            if self._all is not None:
+                return np.asarray(_sample_all(self._all, chosen, keys))
             for begin in range(0, count, block):
                 # Filled up with the last, so that all blocks have one shape.
                 index = np.minimum(np.arange(begin, begin + block), count - 1)

@@ -45,6 +45,7 @@ class Prediction:
     def __init__(self, components: Components, *, centre: Any = 0.0, scale: Any = 1.0) -> None:
         self.components = components
         self._centre, self._scale = np.asarray(centre), np.asarray(scale)
+        self._known_quantiles: dict[float, np.ndarray] = {}
         self.task = "classification" if is_label(components.distribution) else "regression"
 
     def __repr__(self) -> str:
@@ -150,9 +151,11 @@ class Prediction:
         return self._centre + self._scale * values
 
     def _exact_quantile(self, level: float) -> np.ndarray:
-        precision = np.float64 if self.components.float64 else np.float32
-        rows = np.full(len(self.components.x), level, dtype=precision)
-        return self.components.apply(mixture_quantile, rows)
+        if level not in self._known_quantiles:
+            precision = np.float64 if self.components.float64 else np.float32
+            rows = np.full(len(self.components.x), level, dtype=precision)
+            self._known_quantiles[level] = self.components.apply(mixture_quantile, rows)
+        return self._known_quantiles[level]
 
     def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
         """Samples of y, shape (count, N, ...), each from a draw chosen at random.

@@ -19,4 +19,7 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = "bayesnn_ppl"
 html_show_sourcelink = False
+# Summaries are fetched from each page that was found, which browsers refuse to pages read as files.
+html_show_search_summary = False
 html_copy_source = False
+html_show_copyright = False

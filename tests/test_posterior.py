@@ -4,6 +4,7 @@ import json
 
 import arviz as az
 import flax.linen
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -301,6 +302,40 @@ def test_an_equal_prediction_compiles_nothing(compilations):
     assert compilations() == before
     predict(X[:5], 0.7)
     assert compilations() > before
+
+
+class Counted(flax.linen.Module):
+    """A layer that says when it is run."""
+
+    ran = []
+
+    @flax.linen.compact
+    def __call__(self, x):
+        jax.debug.callback(lambda: self.ran.append(1))
+        return flax.linen.Dense(1)(x)
+
+
+@pytest.mark.parametrize("memory, once", [(2**29, True), (SMALL, False)])
+def test_what_fits_in_memory_is_computed_once(memory, once):
+    draws = random_draws(**{"net/Dense_0.kernel": (3, 1), "net/Dense_0.bias": (1,)})
+    model = bnn.bayesian_network(Counted(), bnn.priors.normal(), bnn.likelihoods.gaussian(0.3))
+    statistics = {"lp": np.zeros((CHAINS, DRAWS))}
+    posterior = bnn.Posterior.from_arrays(draws, statistics, attributes(draws), model=model)
+    prediction = posterior.predict(X, memory=memory)
+    assert prediction.mean.shape == (ROWS,)
+    jax.effects_barrier()
+    assert len(Counted.ran) >= CHAINS * DRAWS
+    Counted.ran.clear()
+    assert prediction.log_prob(Y).shape == (ROWS,)
+    assert prediction.quantile([0.1, 0.9]).shape == (2, ROWS)
+    assert prediction.samples(5).shape == (5, ROWS)
+    jax.effects_barrier()
+    assert (Counted.ran == []) == once
+
+
+def test_samples_do_not_depend_on_the_memory(gaussian):
+    small, large = (gaussian[0].predict(X, memory=m).samples(30, seed=3) for m in (SMALL, 2**29))
+    np.testing.assert_allclose(small, large, rtol=1e-5)
 
 
 def test_draws_keep_the_programs_order_on_the_disk(tmp_path):

@@ -222,6 +222,7 @@ def _next_steps(run: Run, folder: Path, *, weights: bool) -> str:
         return "\n".join(
             (
                 "What to type next",
+                f"  {bayesnn} report {folder}",
                 f"  {bayesnn} evaluate {folder} --json",
                 f"  {bayesnn} diagnose {folder}",
             )
@@ -229,6 +230,7 @@ def _next_steps(run: Run, folder: Path, *, weights: bool) -> str:
     return "\n".join(
         (
             "What to type next",
+            f"  {bayesnn} report {folder}{program}",
             f"  {bayesnn} predict {folder}{program} --out predictions.csv",
             f"  {bayesnn} evaluate {folder}{program} --json",
             f"  {bayesnn} diagnose {folder}{program}",

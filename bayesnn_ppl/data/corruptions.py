@@ -29,7 +29,7 @@ def corrupt(images: np.ndarray, kind: str, severity: int, *, seed: int = 0) -> n
 
     - `gaussian_noise`: adds normal noise of standard deviation .04, .08, .12, .18, .26.
     - `gaussian_blur`: a Gaussian of standard deviation .4, .6, .9, 1.3, 1.8 times h / 32 pixels.
-    - `contrast`: pulls each image to its mean colour, :math:`m + c (x - m)` with c = .75, .55, .4,
+    - `contrast`: pulls each image to its mean colour, m + c (x - m), with c = .75, .55, .4,
       .25, .12.
     - `brightness`: adds .08, .16, .24, .32, .4.
     - `pixelate`: means over blocks, with .8, .65, .5, .35, .25 as many blocks as pixels on a side.

@@ -96,8 +96,8 @@ def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin
         raise ValueError(
             f"{origin.table} has text in {len(text)} of {len(names)} feature columns: "
             f"{checks.listing(text)}; "
-            f"{origin.counting}. Encode categories as numbers (for example one 0/1 column each), "
-            "write decimals with a point, or drop these columns."
+            f"{origin.counting}. Encode categories as numbers (one 0/1 column each, as "
+            "`pandas.get_dummies` does), write decimals with a point, or drop these columns."
         )
     return x
 

@@ -18,7 +18,7 @@ _FIELDS = ("x_mean", "x_scale", "y_mean", "y_scale")
 class Standardisation:
     r"""An affine map of inputs and targets to mean 0 and standard deviation 1.
 
-    .. math:: x' = (x - m_x) / s_x, \qquad y' = (y - m_y) / s_y
+        x' = (x - m_x) / s_x,    y' = (y - m_y) / s_y
 
     The moments are those of the training rows alone, the usual protocol of the UCI regression
     benchmarks (Hernandez-Lobato and Adams 2015, arXiv:1502.05336). A log density goes back to the

@@ -42,10 +42,7 @@ def align(
     Units that may be scaled (relu) first get incoming weights and bias of unit norm. What is left
     are permutations and signs g, which change no norm, so that the nearest is
 
-    .. math::
-
-        \operatorname{argmin}_g |g \theta - \theta_{ref}|^2
-            = \operatorname{argmax}_g \langle g \theta, \theta_{ref} \rangle .
+        argmin_g |gθ - θ_ref|² = argmax_g ⟨gθ, θ_ref⟩
 
     For one hidden layer this is one assignment problem, solved exactly, with signs: a pair of units
     counts by |⟨·,·⟩|. For several, layers take turns, from the inputs, until none moves (weight

@@ -4,10 +4,7 @@ A fully connected network with independent weights N(0, σ_w²/fan-in) and biase
 what `priors.fan_in_normal` says of `nn.MLP`, tends to a Gaussian process of mean 0 as its hidden
 layers grow wide. With d inputs and an activation φ its covariance is, layer by layer,
 
-.. math::
-
-    K_0(x, x') = \sigma_b^2 + \sigma_w^2 \, x \cdot x' / d, \qquad
-    K_{l+1}(x, x') = \sigma_b^2 + \sigma_w^2 \, E[\varphi(u) \varphi(u')],
+    K_0(x, x') = σ_b² + σ_w² x·x'/d,    K_{l+1}(x, x') = σ_b² + σ_w² E[φ(u) φ(u')],
 
 with (u, u') Gaussian of covariance K_l. With one hidden layer the covariance of a network of any
 width H is K_1 exactly, and what vanishes as H grows are the higher cumulants: with φ = relu and

@@ -140,10 +140,8 @@ def function_modes(
     The distance of two chains is the root mean square distance of a function of one from a
     function of the other, in units of that between draws of one chain: over the outputs f_o,
 
-    .. math::
-
-        d_{ab}^2 = \frac{E|f_a - f_b|^2}{\tfrac12 E|f_a - f_a'|^2 + \tfrac12 E|f_b - f_b'|^2}
-            = 1 + \frac{\sum_o (\bar f_{a,o} - \bar f_{b,o})^2}{\sum_o (v_{a,o} + v_{b,o})},
+        d_ab² = E|f_a - f_b|² / (½ E|f_a - f_a'|² + ½ E|f_b - f_b'|²)
+              = 1 + Σ_o (E f_{a,o} - E f_{b,o})² / Σ_o (v_{a,o} + v_{b,o}),
 
     with means and variances over draws. Chains nearer than `limit` are joined, and so is what is
     joined to either; 1.1 is two means 0.65 standard deviations apart. A chain of n independent

@@ -116,9 +116,9 @@ def play(
     Up to the first refit actions take turns. At each refit the mean reward f(context, action) is
     learned from the rewards seen so far, from scratch; up to the next,
 
-    - "thompson": a draw :math:`\theta_t` of the posterior for each context, and the action
-      :math:`\arg\max_a f(x_t, a; \theta_t)`;
-    - "greedy": :math:`\arg\max_a` of the mean of f over the draws;
+    - "thompson": a draw θ_t of the posterior for each context, and the action
+      argmax_a f(x_t, a; θ_t);
+    - "greedy": argmax_a of the mean of f over the draws;
     - "uniform": any action, and nothing is learned.
 
     Rewards are given to `train` standardised by those seen.

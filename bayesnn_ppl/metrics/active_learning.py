@@ -23,10 +23,10 @@ def acquisition(
 ) -> NDArray[np.float64]:
     r"""How much each row of a pool is worth labelling; the highest first.
 
-    - `mutual_information` of the target and the parameters, :math:`I(y; \theta | x, D)` in nats.
-      Of labels it is BALD, :math:`H[\bar p] - \overline{H[p_\theta]}`. Of numbers it is that of a
-      Gaussian predictive distribution, :math:`\frac12 \log(1 + v_e / v_a)` with the variance
-      :math:`v_e` of the mean over draws and that of the noise, :math:`v_a`.
+    - `mutual_information` of the target and the parameters, I(y; θ | x, D), in nats.
+      Of labels it is BALD, H[E p_θ] - E H[p_θ]. Of numbers it is that of a
+      Gaussian predictive distribution, ½ log(1 + v_e/v_a) with the variance
+      v_e of the mean over draws and that of the noise, v_a.
     - `entropy` of the averaged class probabilities, in nats; labels only.
     - `max_probability`: 1 less the largest class probability; labels only.
     - `epistemic`: variance of the mean over draws, squared units; of labels, that of the class

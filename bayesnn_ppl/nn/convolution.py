@@ -20,9 +20,7 @@ Padding = str | Sequence[tuple[int, int]]
 class Conv(linen.Module):
     r"""A convolution of one or two space axes; `flax.linen.Conv` with the settings below.
 
-    .. math::
-
-        y_{n,o,c} = b_c + \sum_{k,i} x_{n,\,so+k-p,\,i} \, w_{k,i,c}
+        y[n, o, c] = b[c] + Σ_{k,i} x[n, so + k - p, i] w[k, i, c]
 
     with stride s and padding p, per space axis. The parameters are `kernel`, shape
     (*kernel_size, in, features), and `bias`, shape (features,).

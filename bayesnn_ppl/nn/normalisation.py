@@ -13,10 +13,7 @@ __all__ = ["FilterResponseNorm"]
 class FilterResponseNorm(linen.Module):
     r"""Filter response normalisation with its thresholded linear unit.
 
-    .. math::
-
-        \nu^2 = \mathrm{mean}_{h,w}\, x^2, \qquad
-        z = \max\!\left(\gamma \, x / \sqrt{\nu^2 + \epsilon} + \beta,\; \tau\right)
+        z = max(γ x / √(ν² + ε) + β, τ),    ν² = the mean of x² over height and width
 
     for each row and channel by itself. Nothing depends on the other rows, so the likelihood
     remains a product over observations; batch normalisation ties the rows of a batch together,

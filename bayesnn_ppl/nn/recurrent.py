@@ -14,11 +14,9 @@ __all__ = ["LSTM"]
 class LSTM(linen.Module):
     r"""A layer of long short-term memory, from a sequence to the sequence of its states.
 
-    .. math::
-
-        [i, g, f, o] = W^\top [x_t, h_{t-1}] + b, \quad
-        c_t = \sigma(f + b_f) \, c_{t-1} + \sigma(i) \tanh(g), \quad
-        h_t = \sigma(o) \tanh(c_t)
+        [i, g, f, o] = Wᵀ [x_t, h_{t-1}] + b
+        c_t = σ(f + b_f) c_{t-1} + σ(i) tanh(g)
+        h_t = σ(o) tanh(c_t)
 
     from c = h = 0. The parameters are `kernel`, shape (in + features, 4 · features), and `bias`,
     shape (4 · features,): one bias for each gate and unit, and a fan-in of in + features. This is

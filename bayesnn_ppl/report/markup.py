@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -44,8 +45,9 @@ def badge(status: str) -> str:
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """A paragraph of plain text."""
-    return f"<p{f' class={kind}' if kind else ''}>{text(words)}</p>"
+    """A paragraph of plain text, in which what stands between back-ticks is code."""
+    marked = re.sub("`([^`]+)`", r"<code>\1</code>", text(words))
+    return f"<p{f' class={kind}' if kind else ''}>{marked}</p>"
 
 
 def note(words: str) -> str:

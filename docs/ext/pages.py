@@ -120,9 +120,14 @@ def _functions():
 def _api(title, module, names):
     package = importlib.import_module(module)
     lines = [f"# `{title if title == 'bayesnn_ppl' else 'bnn.' + title}`", ""]
-    directives = []
-    for name in sorted(names, key=str.lower):
+    names = sorted(names, key=str.lower)
+    # A class and a function may differ in a capital, and places do not.
+    places = {n: f"{title}-{n}-{type(getattr(package, n)).__name__}" for n in names}
+    # A long page begins with what is on it.
+    directives = [", ".join(f":ref:`{name} <{place}>`" for name, place in places.items()), ""]
+    for name, place in places.items():
         value = getattr(package, name)
+        directives += [f".. _{place}:", ""]
         if inspect.isclass(value):
             # A method has its page; here its signature stands in the list.
             directives += [f".. autoclass:: {module}.{name}", "   :members:", "   :no-index:", ""]

@@ -126,5 +126,5 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
             assert others == []
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
         process.stdout.close()

@@ -85,7 +85,7 @@ def test_names_the_folder_and_the_next_step(first_session):
 
 def test_next_steps_work(own_run, first_session, here):
     steps = first_session[1].split("What to type next\n")[1].splitlines()
-    assert [step.split()[1] for step in steps] == ["predict", "evaluate", "diagnose"]
+    assert [step.split()[1] for step in steps] == ["report", "predict", "evaluate", "diagnose"]
     for step in steps:
         assert main(step.split()[1:]) == 0
     assert (here / "predictions.csv").read_text().count("\n") == 1 + 4

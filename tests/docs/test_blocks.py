@@ -1,4 +1,7 @@
-"""Every block of the documentation: Python runs, page by page, and commands parse."""
+"""Every block of the documentation: Python runs, page by page; commands parse, and the tour's run.
+
+`README.md` has a test of its own, `tests/house/test_readme.py`.
+"""
 
 import re
 import shlex
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.commands import build_parser
 
 ROOT = Path(__file__).parents[2]
@@ -13,6 +17,13 @@ PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "_" != p.parent.name[
 LANGUAGES = {"python", "console", "text", "toml", "{toctree}", "{include}", "{eval-rst}"}
 # What a page types besides our own command.
 OTHERS = ("python3 -m venv", ". .venv/bin/activate", "pip install", "make ")
+TOUR = ROOT / "docs" / "tour.md"
+# What makes a command of the tour short enough for a test; it is added to the words of the page.
+SHORTER = {
+    "sample": ["--warmup", "50", "--draws", "20", "--chains", "2", "--seed", "0"],
+    "extend": ["--draws", "10"],
+    "report": ["--gradients", "5"],
+}
 
 
 def blocks(path, language=None):
@@ -42,13 +53,36 @@ def commands(path):
     ]
 
 
-@pytest.mark.parametrize("path", pages_with("python"))
+@pytest.mark.parametrize("path", [p for p in pages_with("python") if p.values[0] != TOUR])
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
     for _, text in blocks(path, "python"):
         exec(compile(text, str(path), "exec"), names)
     assert "bnn" in names, "a page of this library uses it"
+
+
+def test_the_tour_from_beginning_to_end(tmp_path, monkeypatch, capsys):
+    """Its blocks in their order, Python and commands, as a reader types them."""
+    monkeypatch.chdir(tmp_path)
+    names, shown = {}, {}
+    for language, text in blocks(TOUR):
+        if language == "python":
+            exec(compile(text, str(TOUR), "exec"), names)
+            continue
+        assert language == "console"
+        for line in text.splitlines():
+            words = shlex.split(line.removeprefix("$ "))[1:]
+            capsys.readouterr()
+            assert main(words + SHORTER.get(words[0], [])) == 0, line
+            shown[words[0]] = "".join(capsys.readouterr())
+    table = Path("flats.csv").read_text().splitlines()
+    assert table[0] == "size,age,price,district_centre,district_north,district_south"
+    assert "Diagnosis: " in shown["sample"] and "Prior predictive: " in shown["prior"]
+    assert f"{len(table) - 1} rows" in shown["predict"]
+    assert len(Path("all.csv").read_text().splitlines()) == len(table) < 301
+    assert "laplace" in shown["compare"] and Path("runs/flats/report.html").exists()
+    assert Path("report.html").exists()
 
 
 @pytest.mark.parametrize("path", pages_with("console"))

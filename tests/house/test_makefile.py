@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make")
-PYTEST = "python -m pytest -q -n 2 --dist loadfile -m not notebook"
+PYTEST = "python -m pytest -q -n 2 --dist loadfile -m not notebook and not built_docs"
 pytestmark = pytest.mark.skipif(MAKE is None, reason="There is no make on this machine.")
 
 

@@ -4,9 +4,6 @@ import re
 import shlex
 from pathlib import Path
 
-import numpyro.infer
-
-import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.commands import build_parser
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -42,14 +39,7 @@ def test_the_python_blocks_run(capsys):
     exec(seventh, names)
     printed = capsys.readouterr().out
     assert "Laplace" in printed and "Diagnosis: fitted" in printed
-    posterior = bnn.sample(
-        numpyro.infer.NUTS(names["model"], max_tree_depth=3),
-        *names["data"].train,
-        warmup=5,
-        draws=5,
-        chains=2,
-        progress=False,
-    )
+    posterior = names["posterior"]  # of the program by hand
     assert posterior.provenance["likelihood_temperature"] == 0.5
     assert posterior.predict(names["data"].test.x).mean.shape == names["data"].test.y.shape
 

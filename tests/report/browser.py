@@ -55,8 +55,13 @@ def asked_for(driver):
 
 
 def fits(driver):
-    """Whether nothing of the page is wider than the window."""
-    return driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    """Whether nothing of the page is wider than the window.
+
+    `window.innerWidth` would not tell: on a telephone it grows with what is too wide.
+    """
+    return driver.execute_script(
+        "const page = document.documentElement; return page.scrollWidth <= page.clientWidth"
+    )
 
 
 def colours(driver):

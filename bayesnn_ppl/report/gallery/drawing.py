@@ -174,7 +174,7 @@ def _table(
                     sampler,
                     markup.number(float(found.rhat[-1]), 3),
                     markup.number(float(found.ess[-1]), 3),
-                    markup.number(found.accepted, 2),
+                    "–" if np.isnan(found.accepted) else f"{found.accepted:.0%}",
                     markup.number(float(found.configurational.mean()), 3),
                 ]
             )
