@@ -112,7 +112,7 @@ def test_one_run_of_a_tiny_problem(monkeypatch):
         "draws": 20,
         "until": {},
     }
-    found = prior_families.run("diabetes", 0, "logistic", settings, 60.0)
+    found = prior_families.run("diabetes", 0, "logistic", settings, 600.0)
     scores = np.array(found["rows"].split(), float)
     assert found["nll"] == pytest.approx(scores.mean(), abs=1e-5)
     # Disease scores have a standard deviation of 77: a normal of that width costs 5.8 nats.
