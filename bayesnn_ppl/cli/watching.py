@@ -66,7 +66,14 @@ class Watched:
             if self._shown is not None and (self._shown[0] == version or early):
                 return self._shown[1]
             begin = time.monotonic()
-            made = self._made(record)
+            try:
+                made = self._made(record)
+            except (ValueError, OSError, KeyError):
+                # Files may have been replaced while they were read, by a run that commits fast.
+                if (later := read_commit(self.folder)) == record:
+                    raise
+                record, version = later, _version(later)
+                made = self._made(record)
             self._next = time.monotonic() + _REST * (time.monotonic() - begin)
             self._shown = (version, made)
             return made
@@ -169,7 +176,8 @@ def _handler(watched: Watched) -> type[BaseHTTPRequestHandler]:
                 # A run that was removed, or is damaged: the page says so and asks again.
                 status, body = (
                     503,
-                    f"<!DOCTYPE html><title>bayesnn</title>{html.escape(str(error))}",
+                    '<!DOCTYPE html><meta http-equiv="refresh" content="3"><title>bayesnn</title>'
+                    f'<link rel="icon" href="data:,">{html.escape(str(error))}',
                 )
                 kind = "text/html; charset=utf-8"
             data = body.encode()

@@ -206,18 +206,15 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     groups = stored_groups(config)
     parts: dict[str, list[xr.Dataset]] = {group: [] for group in groups}
     if in_store > first:
-        import zarr
-
-        # Values are read when they are used; by then a file may be gone, and must not read as NaN.
-        # The chains' numbers are left out: those of a single chain, [0], never had a file.
-        with zarr.config.set({"array.read_missing_chunks": False}):
-            tree = xr.open_datatree(
-                path / STORE, engine="zarr", consolidated=False, drop_variables=["chain"]
-            )
-        chains = np.arange(max(tree[group].sizes.get("chain", 0) for group in groups))
-        for group, every in groups.items():
-            kept = slice(kept_before(first, every), kept_before(in_store, every))
-            found = tree[group].to_dataset().isel(draw=kept)
+        opened = _open_store(
+            path / STORE,
+            {
+                group: slice(kept_before(first, every), kept_before(in_store, every))
+                for group, every in groups.items()
+            },
+        )
+        chains = np.arange(max(found.sizes.get("chain", 0) for found in opened.values()))
+        for group, found in opened.items():
             parts[group].append(found.assign_coords(chain=chains))
     for entries in journal_blocks(record):
         begin, end = max(entries[0]["begin"], in_store), entries[0]["end"]
@@ -261,6 +258,33 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     tree = xr.DataTree.from_dict(datasets)
     tree.attrs[PROVENANCE] = json.dumps(config | {"draws": record["draws"]})
     return tree
+
+
+def _open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]:
+    """The draws `kept` of each group of the store; values are read when they are used."""
+    import zarr
+
+    # By then a file may be gone, and must not read as NaN. The chains' numbers are left out: those
+    # of a single chain, [0], never had a file.
+    how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
+    with zarr.config.set({"array.read_missing_chunks": False}):
+        try:
+            tree = xr.open_datatree(store, drop_variables=["chain"], **how)
+            return {g: tree[g].to_dataset().isel(draw=part) for g, part in kept.items()}
+        except ValueError:
+            # Arrays of unlike lengths: a writer makes one after the other longer just now, or was
+            # killed when it did. One by one they are cut to what is committed.
+            found = {}
+            for group, part in kept.items():
+                names = {array.parent.name for array in (store / group).glob("*/zarr.json")}
+                alone = [
+                    xr.open_dataset(
+                        store, group=group, drop_variables=[*(names - {name}), "chain"], **how
+                    ).isel(draw=part)
+                    for name in sorted(names - {"chain"})
+                ]
+                found[group] = xr.merge(alone, join="exact", compat="identical")
+            return found
 
 
 def _thinned(tree: xr.DataTree, path: Path, thin: int) -> xr.DataTree:

@@ -128,3 +128,31 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         process.stdout.close()
+
+
+def test_a_page_whose_files_are_replaced_meanwhile_is_made_of_the_next_commit(
+    tmp_path, monkeypatch
+):
+    def commit(done):
+        record = empty_record() | {"done": done}
+        (tmp_path / "commit.json").write_text(json.dumps(record))
+
+    commit(7)
+    watched, seen = Watched(tmp_path, "run", lambda: None), []
+
+    def made(record):
+        seen.append(record["done"])
+        if record["done"] == 7:
+            commit(8)
+            raise ValueError("its files are gone")
+        if record["done"] == 9:
+            raise ValueError("it is damaged")
+        return f"page {record['done']}"
+
+    monkeypatch.setattr(watched, "_made", made)
+    assert watched.page() == "page 8" and seen == [7, 8]
+    assert watched.state()["shown"] == watched.state()["commit"]
+    commit(9)
+    watched._next = 0.0
+    with pytest.raises(ValueError, match="it is damaged"):  # nothing has been committed since
+        watched.page()

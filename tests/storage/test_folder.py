@@ -243,3 +243,38 @@ def test_a_file_that_goes_away_after_opening_does_not_read_as_numbers(tmp_path):
     shutil.rmtree(run.path)
     with pytest.raises(ChunkNotFoundError, match=r"posterior\.zarr/posterior/w"):
         tree["posterior"]["w"].values  # noqa: B018 - reading is what fails
+
+
+@pytest.mark.parametrize("longer", ["posterior/w", "posterior/draw", "sample_stats/lp"])
+def test_arrays_that_a_writer_is_just_making_longer_are_read(tmp_path, monkeypatch, longer):
+    """Or that one was killed at: they have unlike lengths, and what is committed is whole."""
+    import zarr
+
+    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 4)
+    folder = RunFolder.create(tmp_path / "run", CONFIG)
+
+    def block(seed):
+        values = np.random.default_rng(seed).normal(size=(2, 6))
+        w = np.stack([values, -values], axis=-1)
+        return {"posterior": {"w": w, "b": values + 1}, "sample_stats": {"lp": values}}
+
+    folder.append(block(0))
+    folder.commit({"s": np.arange(2)}, phase="sample", done=6)
+    folder.release()
+    assert storage.read_commit(tmp_path / "run")["in_store"] == 4
+    before = storage.read(tmp_path / "run").load()
+    array = zarr.open_group(tmp_path / "run" / "posterior.zarr", mode="r+")[longer]
+    array.resize((8, *array.shape[1:]) if array.ndim == 1 else (2, 8, *array.shape[2:]))
+    after = storage.read(tmp_path / "run")
+    for group in ("posterior", "sample_stats"):
+        for name, values in before[group].data_vars.items():
+            assert after[group][name].dims == values.dims
+            np.testing.assert_array_equal(after[group][name].values, values.values)
+        assert list(after[group]["draw"].values) == list(range(6))
+    again = RunFolder.reopen(tmp_path / "run")  # and the run goes on
+    again.append(block(1))
+    again.commit({"s": np.arange(2)}, phase="sample", done=12, complete=True)
+    again.release()
+    expected = np.concatenate([block(s)["posterior"]["w"] for s in (0, 1)], axis=1)
+    np.testing.assert_array_equal(storage.read(tmp_path / "run")["posterior"]["w"], expected)
+    assert storage.check(tmp_path / "run") == []
