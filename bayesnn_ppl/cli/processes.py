@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl import storage
 from bayesnn_ppl.cli.output import note
 from bayesnn_ppl.cli.parser import Parser, option, switch, whole
 from bayesnn_ppl.distributed import LOST
@@ -136,6 +135,8 @@ class Supervisor:
     """Starts workers, starts them again when one is lost, and passes SIGTERM on."""
 
     def __init__(self, arguments: argparse.Namespace, count: int, place: str) -> None:
+        from bayesnn_ppl import storage  # slow to import, and the parser needs this file
+
         self._given = shlex.split(arguments.command)[1:]
         self._arguments, self._count, self._place = arguments, count, place
         self._folder = folder = storage.working_copy(place)

@@ -95,7 +95,7 @@ def test_before_the_first_draw_there_is_a_page_too(linear_run, tmp_path):
     (folder / "config.json").write_text((linear_run / "config.json").read_text())
     (folder / "metrics.csv").write_text("phase,draws,lp\nwarmup,7,-3.5\n")
     page = Watched(folder, "young", lambda: pytest.fail("nothing can be loaded yet")).page()
-    assert "7 of 20 draws of the phase `warmup`" in page and "-3.5" in page
+    assert "7 of 20 draws of the phase <code>warmup</code>" in page and "-3.5" in page
 
 
 def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
