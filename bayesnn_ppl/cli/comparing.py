@@ -109,11 +109,14 @@ def folders_of(given: list[str], reference: str | None) -> tuple[dict[str, Path]
     twice = next((p for i, p in enumerate(places) if resolved[i] in resolved[:i]), None)
     if twice is not None:
         raise ValueError(f"The run `{twice}` is given twice. Name each once.")
-    other = None if reference is None else storage.fetched(reference).resolve()
-    if reference is not None and other is not None and other not in resolved:
-        given.append(reference)
-        places.append(storage.fetched(reference))
-        resolved.append(other)
+    other = None
+    if reference is not None:
+        place = storage.fetched(reference)
+        other = place.resolve()
+        if other not in resolved:
+            given.append(reference)
+            places.append(place)
+            resolved.append(other)
     short = [
         PurePosixPath(name).name if storage.is_address(name) else place.name
         for name, place in zip(given, resolved, strict=True)

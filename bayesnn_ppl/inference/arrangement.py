@@ -44,6 +44,7 @@ def place_chains(
     y: np.ndarray,
     *,
     rows_at_once: int | None = None,
+    discrete: bool = False,
 ) -> tuple[Mesh, str | int]:
     """The mesh of a run, and for the chains of one device "vmap", "map", or how many at once.
 
@@ -58,6 +59,7 @@ def place_chains(
         chain_method, mesh, chains: as for `sample`; chains of this process.
         model, x, y: the program and its data.
         rows_at_once: rows that a gradient takes at a time; all by default.
+        discrete: whether the program has discrete latent sites, without a gradient to be compiled.
 
     Raises:
         ValueError: an unknown method, or a mesh that does not fit.
@@ -88,7 +90,7 @@ def place_chains(
         rows = share if rows_at_once is None else min(rows_at_once, share)
         free = free_bytes(first)
         found = chains_at_once(here, gradient_bytes_at_most(model, x, y, rows), free)
-        if found != "vmap":  # worth the seconds of a compilation
+        if found != "vmap" and not discrete:  # worth the seconds of a compilation
             found = chains_at_once(here, gradient_bytes(model, x[:rows], y[:rows]), free)
         return mesh, found
     alone = mesh.devices.shape[0] == chains

@@ -153,6 +153,7 @@ def make_plan(
             inputs,
             targets,
             rows_at_once=rows_at_once(kernel),
+            discrete=bool(summary.discrete),
         )
         if done_when and done_when.watches_functions:
             seen = inputs if stream is None else spread_rows(stream, float64=float64)

@@ -159,7 +159,7 @@ class Mirror:
 
     def _send(self) -> None:
         there = self._commit_there()
-        if there is not None and zlib.crc32(there) != self._commit and _is_whole(there):
+        if there is not None and not self._is_ours(there) and _is_whole(there):
             raise ValueError(
                 f"{self.address} was written to by another process since this one began, and "
                 f"this one's draws are in `{self.folder}` alone. Let one process write to a run: "
@@ -169,8 +169,6 @@ class Mirror:
         changed = [name for name, mark in files.items() if self._here.get(name) != mark]
         for name in sorted(changed, key=lambda name: name == _COMMIT):
             self._put(name)
-            self._here[name] = files[name]
-            self._there.pop(name, None)
         with self._reaching() as (system, root):
             for name in set(self._here) - set(files):
                 if system.exists(f"{root}/{name}"):
@@ -205,7 +203,10 @@ class Mirror:
         Raises:
             OSError: the address cannot be reached.
         """
-        there = (self._commit_there() or b"").decode(errors="replace")
+        content = self._commit_there() or b""
+        if self._is_ours(content):
+            self._commit = zlib.crc32(content)
+        there = content.decode(errors="replace")
         with self._reaching() as (system, root):
             for part in _PARTS:
                 for path in system.find(f"{root}/{part}"):
@@ -230,7 +231,7 @@ class Mirror:
                     f"There is no run at {self.address}."
                     + (f" A working copy of one is in `{self.folder}`." if here else "")
                 )
-            if here is not None and zlib.crc32(there) == self._commit:
+            if here is not None and self._is_ours(there):
                 return  # nobody has written to it since; what is here is the same, or newer
             if here is not None and zlib.crc32(here) != self._commit:
                 raise ValueError(
@@ -271,12 +272,22 @@ class Mirror:
                 self._get(name)
                 self._there[name] = token
 
+    def _is_ours(self, commit: bytes) -> bool:
+        """Whether a commit that is there was last sent or fetched by this working copy.
+
+        One that was sent just before the process was killed stands in no record yet, but is here.
+        """
+        return zlib.crc32(commit) == self._commit or commit == self._commit_here()
+
     def _put(self, name: str) -> None:
+        mark = _mark(self.folder / name)
         with self._reaching() as (system, root):
             system.makedirs(str(PurePosixPath(root, name).parent), exist_ok=True)
             system.put_file(str(self.folder / name), f"{root}/{name}")
         if name == _COMMIT:
             self._commit = zlib.crc32((self.folder / name).read_bytes())
+        self._here[name] = mark
+        self._there.pop(name, None)
 
     def _get(self, name: str) -> None:
         parts = PurePosixPath(name).parts

@@ -3,14 +3,13 @@
 import json
 import shutil
 
+import fsspec
 import numpy as np
 import pytest
 
-fsspec = pytest.importorskip("fsspec")
-
-import bayesnn_ppl as bnn  # noqa: E402
-from bayesnn_ppl import storage  # noqa: E402
-from bayesnn_ppl.storage import RunFolder, remote  # noqa: E402
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.storage import RunFolder, remote
 
 ADDRESS = "memory://bucket/run"
 CONFIG = {"chains": 2}
@@ -167,6 +166,34 @@ def test_what_was_sent_for_no_commit_is_removed_when_a_run_is_gone_on_with(flaky
     again.release()
     shutil.rmtree(again.path)
     np.testing.assert_array_equal(weights(ADDRESS), EXPECTED)
+
+
+@pytest.mark.parametrize("by", ["address", "working copy"])
+def test_a_writer_killed_after_it_sent_a_commit_goes_on(monkeypatch, by):
+    """What it wrote down of the sending is then one commit behind."""
+    folder = begun()
+    commit(folder, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(remote.Mirror, "_write", lambda self: None)
+        commit(folder, 1)
+    folder.release()
+    again = RunFolder.reopen(storage.fetched(ADDRESS) if by == "address" else folder.path)
+    commit(again, 2, complete=True)
+    again.release()
+    shutil.rmtree(folder.path)
+    np.testing.assert_array_equal(weights(ADDRESS), EXPECTED)
+
+
+def test_nothing_is_sent_twice(flaky):
+    sent = []
+    flaky.failing = lambda call, path: call == "put_file" and sent.append(path)
+    folder = begun()
+    commit(folder, 0)
+    before = len(sent)
+    file = next(iter(folder.commit_record["checkpoint"]))["file"]
+    folder.mirror.put([file])  # as a process of several does, before the commit
+    folder.mirror.send(strict=True)
+    assert [path for path in sent[before:] if "/checkpoint/" in path] == [f"/bucket/run/{file}"]
 
 
 def test_two_writers_are_noticed_and_neither_loses_a_draw(caches, monkeypatch):
