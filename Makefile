@@ -17,11 +17,11 @@ runs() { "$$1" -c 'import sys, venv, ensurepip; sys.exit(not ((3, 12) <= sys.ver
 candidates() { \
   if [ -n "$(PYTHON)" ]; then command -v "$(PYTHON)"; return; fi; \
   for name in python3.13 python3.14 python3.12 python3 python; do \
-    (IFS=:; for folder in $$PATH; do [ -x "$$folder/$$name" ] && echo "$$folder/$$name"; done); \
+    (IFS=:; for folder in $$PATH; do if [ -x "$$folder/$$name" ]; then echo "$$folder/$$name"; fi; done); \
   done; \
   for version in 3.13 3.14 3.12; do \
     for path in "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python3; do \
-      [ -x "$$path" ] && echo "$$path"; \
+      if [ -x "$$path" ]; then echo "$$path"; fi; \
     done; \
   done; \
 }; \
@@ -58,7 +58,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt .python-version
 	cat .python-version > $@
 
 check-python:
-	@$(find_python); echo "$$python"
+	@set -eu; $(find_python); echo "$$python"
 
 demo: $(STAMP)  ## a first posterior in about a minute
 	@$(BIN)/bayesnn demo
