@@ -121,10 +121,10 @@ def _run(path, count, victim, kind, faults, generator, meeting):
         writers.start(path, i, count, meeting, faults if i == victim else {}) for i in range(count)
     ]
     began, ends = time.monotonic(), {}
-    strikes = began + generator.uniform(0.0, 0.8) if kind in _SIGNALS else None
+    moment = _Moment(path, generator) if kind in _SIGNALS else None
     while len(ends) < count:
-        if strikes is not None and time.monotonic() > strikes:
-            strikes = None
+        if moment is not None and moment.has_come():
+            moment = None
             if victim not in ends:
                 os.kill(children[victim], _SIGNALS[kind])
         _collect(children, ends)
@@ -139,6 +139,26 @@ def _run(path, count, victim, kind, faults, generator, meeting):
         file = meeting / f"words-{index}"
         said.append(file.read_text().strip() if file.exists() else "")
     return [ends[i] for i in range(count)], said, time.monotonic() - began
+
+
+class _Moment:
+    """A random moment of a run: one time in five as it starts, else at a number of its draws.
+
+    By the clock alone most moments of a busy machine come before the first commit, where there is
+    nothing to lose.
+    """
+
+    def __init__(self, path, generator):
+        self.path = path
+        starting = generator.random() < 0.2
+        self.draws = 0 if starting else generator.randrange(1, writers.TOTAL)
+        self.delay = generator.uniform(0.0, 0.8 if starting else 0.05)
+        self.reached = None
+
+    def has_come(self):
+        if self.reached is None and _kept(self.path) >= self.draws:
+            self.reached = time.monotonic()
+        return self.reached is not None and time.monotonic() > self.reached + self.delay
 
 
 _SIGNALS = {
@@ -249,6 +269,9 @@ def campaign(trials, seed=0):
         "failures": failures,
         "by_kind": dict(Counter(record["kind"] for record in records)),
         "by_processes": dict(Counter(str(record["processes"]) for record in records)),
+        "struck_after_a_commit": dict(
+            Counter(r["kind"] for r in records if 0 < r["committed"] < writers.TOTAL)
+        ),
         "slowest_end_seconds": max((r["seconds"] for r in records), default=None),
         "seconds": round(time.monotonic() - began, 1),
         "records": records,

@@ -19,6 +19,8 @@ def test_no_fault_costs_a_committed_draw(tmp_path):
     assert record["failures"] == [], ended.stdout + ended.stderr
     assert record["passed"] == 7 and len(record["by_kind"]) == 7
     assert record["slowest_end_seconds"] < 60
+    # Where nothing was committed before, nothing can be lost.
+    assert len(record["struck_after_a_commit"]) >= 3, record["records"]
 
 
 def test_a_lost_draw_would_be_seen(tmp_path, monkeypatch):
