@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,8 @@ from bayesnn_ppl.distributed import LOST
 
 __all__ = ["add_processes", "join", "supervise"]
 
-_WORKER = "BAYESNN_WORKER"  # index, count and meeting place of a worker, as JSON
+# Index, count, meeting place and supervisor's process number of a worker, as JSON.
+_WORKER = "BAYESNN_WORKER"
 _TRIES = 3  # starts without a new commit, after which the supervisor gives up
 
 
@@ -90,7 +92,8 @@ def join(arguments: argparse.Namespace) -> Any:
     worker = os.environ.get(_WORKER)
     if worker is None:
         return distributed.current()
-    index, count, place = json.loads(worker)
+    index, count, place, supervisor = json.loads(worker)
+    threading.Thread(target=_stop_without, args=(supervisor,), daemon=True).start()
     key = Path(place) / "key"
     if index == 0:
         team, said, gather = distributed.Team.listen(count, collective=False)
@@ -106,6 +109,14 @@ def join(arguments: argparse.Namespace) -> Any:
         team = distributed.Team.join(index, count, "127.0.0.1", key.read_text(), collective=False)
     distributed.use(team)
     return team
+
+
+def _stop_without(supervisor: int) -> None:
+    """Save and stop once the supervisor is gone: killed by -9, it could not pass that on."""
+    while os.getppid() == supervisor:
+        time.sleep(0.5)
+    note(f"bayesnn: the supervisor, process number {supervisor}, is gone.")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def supervise(arguments: argparse.Namespace, folder: str | None) -> int | None:
@@ -190,7 +201,8 @@ class Supervisor:
             self._workers = [
                 subprocess.Popen(
                     [sys.executable, "-m", "bayesnn_ppl.cli", *words],
-                    env=os.environ | {_WORKER: json.dumps([index, self._count, place])},
+                    env=os.environ
+                    | {_WORKER: json.dumps([index, self._count, place, os.getpid()])},
                 )
                 for index in range(self._count)
             ]

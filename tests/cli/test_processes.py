@@ -64,6 +64,32 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path):
     np.testing.assert_allclose(*steps, rtol=1e-2)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_workers_stop_when_their_supervisor_is_killed(tmp_path):
+    out, said = tmp_path / "run", tmp_path / "said"
+    words = [*LINE, "--draws", "1000000", "--processes", "2", "--out", str(out)]
+    with said.open("w") as file:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-m", "bayesnn_ppl.cli", *words],
+            stderr=file,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+    ends = time.monotonic() + 600
+    while not (out / "commit.json").exists() or not storage.read_commit(out)["draws"]:
+        assert supervisor.poll() is None and time.monotonic() < ends, said.read_text()
+        time.sleep(0.02)
+    workers = children(supervisor.pid)
+    supervisor.kill()
+    supervisor.wait()
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < ends, f"{workers} go on alone"
+        time.sleep(0.1)
+    assert f"the supervisor, process number {supervisor.pid}, is gone" in said.read_text()
+    assert "Stopped by SIGTERM; all is saved." in said.read_text()
+    assert storage.check(out) == []
+    assert 0 < storage.read_commit(out)["draws"] < 1_000_000
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
