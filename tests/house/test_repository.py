@@ -40,6 +40,12 @@ def layers():
     return [re.findall(r"\w+", layer) for layer in contract["layers"]]
 
 
+def test_the_layers_of_the_architecture_are_those_of_the_contract():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    block = re.search(r"Imports go downward only;.*?```\n(.*?)```", text, re.DOTALL)[1]
+    assert [re.findall(r"\w+", line) for line in block.splitlines()] == layers()
+
+
 def test_constraints_are_names_and_versions_only():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not PIN.fullmatch(line)] == []
