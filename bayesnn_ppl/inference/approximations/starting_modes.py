@@ -115,12 +115,13 @@ def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[s
             "of the same program."
         )
     dtype = np.float64 if problem.float64 else np.float32
+    # Compiled, since a program that runs as it stands compiles piece by piece.
+    unconstrain = jax.jit(lambda z, *rows: unconstrain_fn(problem.model, rows, {}, z))
     found = [
-        unconstrain_fn(
-            problem.model,
-            (problem.x, problem.y),
-            {},
+        unconstrain(
             {site: draws[names[site]][member, 0].astype(dtype) for site in latents},
+            problem.x,
+            problem.y,
         )
         for member in range(members)
     ]

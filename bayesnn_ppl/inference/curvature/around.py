@@ -275,11 +275,11 @@ def noise_site(
     problem: Problem, local: LocalProgram, point: Point, mode: Mapping[str, Any]
 ) -> Noise | None:
     """The one site that is the scale of all of the Gaussian noise, or None."""
+    numbers = {n: v for n, v in mode.items() if n not in local.sites and np.shape(v) == ()}
+    if not numbers:
+        return None  # before the program runs, operation by operation
     base = base_distribution(local.trace(point.centre, point.fixed, problem.x[:1])["y"]["fn"])
     if type(base).__name__ != "Normal":
         return None
     scale = np.asarray(base.scale)
-    for name, value in mode.items():
-        if name not in local.sites and np.shape(value) == () and np.all(scale == value):
-            return Noise(name, float(value))
-    return None
+    return next((Noise(n, float(v)) for n, v in numbers.items() if np.all(scale == v)), None)

@@ -20,6 +20,7 @@ from bayesnn_ppl.inference.approximations.variational_inference.beginning import
 from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational_inference.judgement import still_rising
 from bayesnn_ppl.inference.approximations.variational_inference.quantile_guides import _ByQuantile
+from bayesnn_ppl.inference.approximations.variational_inference.target import learned_sites
 from bayesnn_ppl.inference.contract import inspect_model
 from tests.inference.approximations import linear_truth as truth
 
@@ -486,6 +487,21 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
         np.testing.assert_array_equal(again.draws[name], array)
     other = bnn.fit(Variational(network, **settings), *regression, progress=False, seed=2)
     assert not np.array_equal(other.draws["net.Dense_0.bias"], first.draws["net.Dense_0.bias"])
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_program_runs_in_earnest_only_for_its_own_parameters(regression, learns):
+    """Piece by piece it compiles for longer than many a fit takes."""
+    traced = []
+
+    def program(x, y=None):
+        traced.append(isinstance(x, jax.core.Tracer))
+        scale = numpyro.param("scale", 2.0, constraint=dist.constraints.positive) if learns else 1.0
+        numpyro.sample("w", dist.Normal(0.0, scale))
+
+    found = learned_sites(program, *regression)
+    assert traced == [True] + [False] * learns
+    assert found == ({"scale": (2.0, dist.constraints.positive)} if learns else {})
 
 
 def test_a_guide_compiles_once_and_begins_where_it_is_told(full, linear, compilations):

@@ -146,9 +146,15 @@ def over_blocks(function: Any, rows: int, batch_size: int | None) -> Any:
 
 def learned_sites(model: Model, x: Any, y: Any) -> dict[str, tuple[Any, Any]]:
     """`numpyro.param` sites of a program -> (first value, constraint); networks' own left out."""
-    trace = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(x, y)
-    return {
-        name: (site["value"], site["kwargs"].get("constraint", constraints.real))
-        for name, site in trace.items()
-        if site["type"] == "param" and not name.endswith("$params")
-    }
+    found: dict[str, tuple[Any, Any]] = {}
+
+    def run(x: Any, y: Any) -> None:
+        trace = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(x, y)
+        for name, site in trace.items():
+            if site["type"] == "param" and not name.endswith("$params"):
+                found[name] = (site["value"], site["kwargs"].get("constraint", constraints.real))
+
+    jax.eval_shape(run, x, y)  # a first run in earnest compiles piece by piece, and few need it
+    if found:
+        run(x, y)
+    return found
