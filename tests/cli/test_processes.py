@@ -62,6 +62,10 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path):
         np.testing.assert_allclose(two.draws[name][:, 0], values[:, 0], atol=0.02)
     steps = [run.statistics["step_size"][:, 0] for run in (one, two)]
     np.testing.assert_allclose(*steps, rtol=1e-2)
+    for group in storage.STARTS:  # of the chains of both, though each worker has one alone
+        for name, values in one.tree[group].data_vars.items():
+            np.testing.assert_allclose(two.tree[group][name].values, values.values, rtol=1e-5)
+    assert main(["diagnose", str(out)]) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")

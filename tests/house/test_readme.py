@@ -1,10 +1,7 @@
-"""What the README documents runs as it stands."""
+"""The Python of the README runs as it stands; `tests/docs/test_commands.py` types its commands."""
 
 import re
-import shlex
 from pathlib import Path
-
-from bayesnn_ppl.cli.commands import build_parser
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -42,12 +39,3 @@ def test_the_python_blocks_run(capsys):
     posterior = names["posterior"]  # of the program by hand
     assert posterior.provenance["likelihood_temperature"] == 0.5
     assert posterior.predict(names["data"].test.x).mean.shape == names["data"].test.y.shape
-
-
-def test_the_commands_parse():
-    commands = [
-        line.split("#")[0].strip() for line in README.splitlines() if line.startswith("bayesnn ")
-    ]
-    assert len(commands) >= 7
-    for command in commands:
-        build_parser()[0].parse_args(shlex.split(command)[1:])
