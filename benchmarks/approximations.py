@@ -122,8 +122,12 @@ def sample_hmc(target: Target, data: Any, split: int) -> tuple[Any, float]:
     kernel = bnn.kernels.HMC(target.model(), num_leapfrogs=leapfrogs, jitter=0.5, mass="diagonal")
     until = {"function_rhat": _RHAT}
     out = Path("runs") / f"approximations-{data.name}-{split}-{target.prior_variance:.3g}"
-    spent = out.with_suffix(".seconds")
+    spent = out.with_name(f"{out.name}.seconds")
     before = float(spent.read_text()) if spent.exists() else 0.0
+    if (out / "commit.json").exists():
+        found = bnn.load(out)
+        if (found.provenance.get("ended") or {}).get("by") == "convergence":
+            return found, before
     began = time.process_time()
     try:
         if (out / "commit.json").exists():
