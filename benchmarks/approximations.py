@@ -125,7 +125,7 @@ def sample_hmc(target: Target, data: Any, split: int) -> tuple[Any, float]:
     spent = out.with_name(f"{out.name}.seconds")
     before = float(spent.read_text()) if spent.exists() else 0.0
     if (out / "commit.json").exists():
-        found = bnn.load(out)
+        found = bnn.load(out, kernel.model)
         if (found.provenance.get("ended") or {}).get("by") == "convergence":
             return found, before
     began = time.process_time()
