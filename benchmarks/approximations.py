@@ -51,7 +51,7 @@ NAMED = (
 SPLITS = {"HMC": 3}
 _SHOWN_NATS = 100.0  # from the best on; a method that diverged would leave no room for others
 _LINEAR_NATS = 10.0  # an axis that goes no farther has room for all
-# Below 1.01 by more than the noise of one reading, since it is read after each block of draws.
+# A little below 1.01: it is read after each block, and the first reading below it ends the run.
 _RHAT = 1.009
 WHOLE: dict[str, Any] = {"validation_fraction": 0.0, "patience": None}
 
@@ -124,13 +124,14 @@ def sample_hmc(target: Target, data: Any, split: int) -> tuple[Any, float]:
     out = Path("runs") / f"approximations-{data.name}-{split}-{target.prior_variance:.3g}"
     spent = out.with_name(f"{out.name}.seconds")
     before = float(spent.read_text()) if spent.exists() else 0.0
-    if (out / "commit.json").exists():
+    begun = (out / "commit.json").exists()
+    if begun:
         found = bnn.load(out, kernel.model)
         if (found.provenance.get("ended") or {}).get("by") == "convergence":
             return found, before
     began = time.process_time()
     try:
-        if (out / "commit.json").exists():
+        if begun:
             posterior = bnn.resume(out, kernel, *data.train, until=until)
         else:
             posterior = bnn.sample(
