@@ -78,7 +78,7 @@ class Target:
 
 
 POSTERIORS = {
-    "converging": Target(1 / 30, 0.1, {"yacht": (2000, 200, 500), "energy": (5000, 200, 3000)}),
+    "converging": Target(1 / 30, 0.1, {"yacht": (2000, 200, 500), "energy": (10_000, 200, 3000)}),
     "hard": Target(1.0, None, {"yacht": (200, 150, 250), "energy": (200, 150, 250)}),
 }
 
@@ -175,6 +175,7 @@ def run(target: Target, data_name: str, split: int, method: str) -> dict[str, An
     }
     if method == "HMC":
         row["rhat"] = max(float(s["rhat_max"]) for s in diagnosis.functions.values())
+        row["leapfrogs"] = target.hmc[data_name][0]
         row["draws"] = posterior.tree["posterior"].sizes["draw"]
     return row
 
