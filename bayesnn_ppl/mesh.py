@@ -15,6 +15,7 @@ __all__ = [
     "default_mesh",
     "device_mesh",
     "everywhere",
+    "manual_axes",
     "own_chains",
     "own_part",
     "spread",
@@ -103,6 +104,15 @@ def _check_processes(mesh: Mesh) -> None:
             "The devices of the mesh must stand in the order of their processes along the chain "
             "axis, process 0 first, as `device_mesh(chain, data)` puts them."
         )
+
+
+def manual_axes(mesh: Mesh) -> set[str]:
+    """The axes of which a traced function sees its own part: chains, and rows if not split.
+
+    The compiler splits the rows itself where the data axis has several devices. Where it has one,
+    an axis left to it would only make JAX note a sharding for every value, which takes time.
+    """
+    return {"chain"} if mesh.shape["data"] > 1 else {"chain", "data"}
 
 
 def own_chains(mesh: Mesh, chains: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What starting costs: `import bayesnn_ppl` and its public names over `import numpyro`.
+"""What starting costs: imports, names and the first run of a sampler, over `import numpyro`.
 
     python -m benchmarks.startup [--repeats 7]
 
@@ -12,11 +12,29 @@ import sys
 import time
 from pathlib import Path
 
+MODEL = """
+import jax; jax.config.update("jax_num_cpu_devices", 4)
+import bayesnn_ppl as bnn
+x, y = bnn.data.load("diabetes").train
+model = bnn.models.mlp(hidden=(20,))
+"""
+OURS = """
+kernel = bnn.kernels.HMC(model, num_leapfrogs=5)
+bnn.sample(kernel, x, y, warmup=10, draws=10, chains=4, progress=False)
+"""
+NUMPYROS = """
+from numpyro.infer import HMC, MCMC
+kernel = HMC(model, num_steps=5)
+run = MCMC(kernel, num_warmup=10, num_samples=10, num_chains=4, progress_bar=False)
+run.run(jax.random.key(0), x, y)
+"""
 SAMPLE = "import bayesnn_ppl as b; b.sample, b.models.mlp, b.data.load"
 COMMANDS = {
     "import numpyro": [sys.executable, "-c", "import numpyro.infer"],
     "import bayesnn_ppl": [sys.executable, "-c", "import bayesnn_ppl"],
     "... and its names": [sys.executable, "-c", SAMPLE],
+    "first bnn.sample": [sys.executable, "-c", MODEL + OURS],
+    "first numpyro MCMC": [sys.executable, "-c", MODEL + NUMPYROS],
     "bayesnn --help": [str(Path(sys.executable).with_name("bayesnn")), "--help"],
 }
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpyro import handlers
+from numpyro.distributions import biject_to
 from numpyro.infer import init_to_sample, init_to_uniform
 
 from bayesnn_ppl.arguments import near_misses
@@ -16,14 +17,51 @@ from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.discrete_latents import constrained
 from bayesnn_ppl.training_keys import clean
 
-__all__ = ["explain_faults", "resolve_start"]
+__all__ = ["ShapesFirst", "explain_faults", "resolve_start"]
 
 
 def from_prior(site: Any = None, *, values: Mapping[str, Any]) -> Any:
     """An initialisation strategy: the given value, or else a draw from the prior."""
     if site["type"] == "sample" and not site["is_observed"] and site["name"] in values:
         return values[site["name"]]
-    return init_to_sample(site)
+    return _prior_draw(site)
+
+
+def _prior_draw(site: Any) -> Any:
+    """What `init_to_sample` gives, without its median of one draw, which takes long to compile."""
+    free = site["type"] == "sample" and not site["is_observed"] and site["value"] is None
+    if not free or site["fn"].support.is_discrete:
+        return init_to_sample(site)
+    shape = (1, *site["kwargs"].get("sample_shape"))  # the same draws as NumPyro's
+    try:
+        draw = site["fn"](sample_shape=shape, rng_key=site["kwargs"].get("rng_key"))
+        transform = biject_to(site["fn"].support)
+        return transform(transform.inv(draw)[0])
+    except NotImplementedError:
+        return init_to_sample(site)
+
+
+class ShapesFirst:
+    """A strategy for one call of `initialize_model`: for each site a constant first.
+
+    NumPyro draws a start for its shapes alone, and then those that it tries. The first would be
+    compiled too, with its random numbers, only to be dropped.
+    """
+
+    def __init__(self, strategy: Callable[..., Any]) -> None:
+        self._strategy, self._seen = strategy, set[str]()
+
+    def __call__(self, site: Any = None) -> Any:
+        if site is None:  # NumPyro asks for the strategy itself
+            return partial(self)
+        if site["name"] in self._seen:
+            return self._strategy(site)
+        self._seen.add(site["name"])
+        like = jax.eval_shape(partial(self._strategy, site))
+        if like is None:
+            return None
+        transform = biject_to(site["fn"].support)
+        return transform(jnp.zeros(transform.inverse_shape(like.shape), like.dtype))
 
 
 def _by_strategy(site: Any = None, *, values: Mapping[str, Any], strategy: Any) -> Any:

@@ -1,8 +1,9 @@
 """The functions that a program is compiled from: start a chain, and advance it draw by draw.
 
-Inside a traced function the kernel's `init` is called again before `sample`. NumPyro's kernels
-bind the data, the warm-up length and the step-size search in closures made by `init`; made in
-the same trace they are sound, and what `init` computes is unused and removed by the compiler.
+Inside a traced function the kernel's `init`, or `bind` of ours, is called again before `sample`.
+NumPyro's kernels bind the data, the warm-up length and the step-size search in closures made by
+`init`; made in the same trace they are sound, and what `init` computes is unused and removed by
+the compiler.
 """
 
 import warnings
@@ -23,6 +24,9 @@ from numpyro.infer.util import initialize_model
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import fresh_kernel
 from bayesnn_ppl.inference.discrete_latents import constrained, drawn
+from bayesnn_ppl.inference.kernels.base import ModelKernel
+from bayesnn_ppl.inference.starts import ShapesFirst
+from bayesnn_ppl.mesh import manual_axes
 from bayesnn_ppl.training_keys import clean
 
 __all__ = [
@@ -116,6 +120,9 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
     """Batch `function` over its first two arguments, and spread it over the mesh."""
 
     def batched(first: Any, second: Any, *shared: Any) -> Any:
+        if settings.chains == settings.mesh.shape["chain"]:  # a loop of one is slower to compile
+            one = jax.tree.map(lambda leaf: leaf[0], (first, second))
+            return jax.tree.map(lambda leaf: leaf[None], function(*one, *shared))
         if settings.arrangement == "vmap":
             return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
         size = settings.arrangement if isinstance(settings.arrangement, int) else None
@@ -127,7 +134,7 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
             mesh=settings.mesh,
             in_specs=(P("chain"), P("chain"), *(P() for _ in shared)),
             out_specs=P("chain"),
-            axis_names={"chain"},
+            axis_names=manual_axes(settings.mesh),
             check_vma=False,
         )(first, second, *shared)
 
@@ -241,7 +248,7 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
         draw_key, whole_key = jax.random.split(draw_key)
         whole = drawn(model, settings.discrete, strategy, whole_key, args)
         model = handlers.condition(model, data=whole)
-    info = initialize_model(draw_key, model, init_strategy=strategy, model_args=args)
+    info = initialize_model(draw_key, model, init_strategy=ShapesFirst(strategy), model_args=args)
     z, potential_energy, gradient = info.param_info
     z = whole | z
     faults = {
@@ -254,9 +261,11 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
 def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any, Any]:
     """A kernel initialised in this trace, and its map to constrained space."""
     kernel = fresh_kernel(settings.kernel)
+    # Ours can do without a state of their own, which would be traced to be dropped.
+    bind = kernel.bind if isinstance(kernel, ModelKernel) else kernel.init
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `start` has already shown them
-        kernel.init(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
+        bind(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
     return kernel, kernel.postprocess_fn((x, y), {})
 
 

@@ -23,6 +23,7 @@ from numpyro.infer.util import _unconstrain_reparam
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.inference.small_products import products_as_sums
 from bayesnn_ppl.inference.training_starts import start_position
+from bayesnn_ppl.mesh import manual_axes
 from bayesnn_ppl.training_keys import KeyedProgram, clean
 
 __all__ = [
@@ -183,7 +184,7 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
             mesh=recipe.mesh,
             in_specs=(P("chain"), *(P() for _ in shared)),
             out_specs=P("chain"),
-            axis_names={"chain"},
+            axis_names=manual_axes(recipe.mesh),
             check_vma=False,
         )(first, *shared)
 

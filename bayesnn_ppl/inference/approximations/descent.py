@@ -19,7 +19,7 @@ from bayesnn_ppl.inference.approximations.base import Problem
 from bayesnn_ppl.inference.approximations.blocks import Block, Collector, in_blocks
 from bayesnn_ppl.inference.approximations.flat_loss import Layout, minibatch_loss
 from bayesnn_ppl.inference.schedules import evaluate
-from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
+from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh, manual_axes
 
 __all__ = ["Descended", "Descent", "descend"]
 
@@ -185,7 +185,7 @@ def _advance(
         mesh=mesh,
         in_specs=(*[P("chain")] * 3, *[P()] * 5),
         out_specs=P("chain"),
-        axis_names={"chain"},
+        axis_names=manual_axes(mesh),
         check_vma=False,
     )(state, rate, keys, momentum, x, y, every, count)
 

@@ -11,6 +11,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn
 
+from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.marginal_likelihood import (
     DuringTraining,
@@ -176,8 +177,8 @@ def law_around(
         )
         started = Hyperparameters(tuned.log_factors, np.asarray(tuned.log_noise, centre.dtype))
         findings += tuning_findings(tuned, settings.prior_precision)
-    factors = jnp.exp(jnp.asarray(started.log_factors))[groups]
-    noise_factor = jnp.exp(jnp.asarray(started.log_noise))
+    factors = jnp.asarray(np.exp(started.log_factors)[groups])
+    noise_factor = jnp.asarray(np.exp(started.log_noise))
     if isinstance(curvature, DenseCurvature):
         curvature = curvature.factored(factors, noise_factor)
     law = AroundMode(
@@ -227,8 +228,15 @@ def _noise(
 
 def constrained(problem: Problem, mode: Mode) -> dict[str, Any]:
     """Values of the latent sites at a mode, in the program's space."""
-    sites = constrain_fn(problem.model, (problem.x, problem.y), {}, mode.position)
-    return {name: np.asarray(sites[name]) for name in mode.position}
+    sites = _constrained(StaticProgram(problem.model), mode.position, problem.x, problem.y)
+    return {name: np.asarray(site) for name, site in sites.items()}
+
+
+# Compiled, since a program that runs as it stands compiles piece by piece.
+@partial(jax.jit, static_argnames="program")
+def _constrained(program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any) -> dict[str, Any]:
+    sites = constrain_fn(program.model, (x, y), {}, z)
+    return {name: sites[name] for name in z}
 
 
 def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) -> Fitted:

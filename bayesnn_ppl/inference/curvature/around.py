@@ -99,9 +99,7 @@ class AroundMode:
     @property
     def newton_gain(self) -> float:
         """What a step to the top of the quadratic would add to the log density: 0 at a mode."""
-        gradient = self.noise * self.terms.slope + self.factors * self.terms.prior_mean
-        step = self.curvature.solve(self.factors, self.noise, gradient)
-        return float(0.5 * gradient @ step)
+        return float(_newton_gain(self.curvature, self.terms, self.factors, self.noise))
 
     def sample(self, key: jax.Array, count: int) -> np.ndarray:
         """Draws of the parameters, (count, d)."""
@@ -109,6 +107,12 @@ class AroundMode:
         seeds = jax.random.bits(key, (-(-count // at_once), 2), np.uint32)
         draws = _draws(self, jnp.asarray(self.mean), seeds, at_once)
         return np.asarray(draws).reshape(-1, self.local.dimension)[:count]
+
+
+@jax.jit
+def _newton_gain(curvature: Any, terms: Terms, factors: Any, noise: Any) -> Any:
+    gradient = noise * terms.slope + factors * terms.prior_mean
+    return 0.5 * gradient @ curvature.solve(factors, noise, gradient)
 
 
 @partial(jax.jit, static_argnames="at_once")

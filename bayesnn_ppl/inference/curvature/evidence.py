@@ -64,11 +64,13 @@ class Tuned(NamedTuple):
     at_bound: np.ndarray
 
 
+@jax.jit
 def mode_shift(curvature: Any, terms: Terms, factors: Any, noise: Any) -> Any:
     """t̂ of a linear Gaussian model: (κM + Λ)⁻¹ (κ Jᵀr + Λ m), shape (d,)."""
     return curvature.solve(factors, noise, noise * terms.slope + factors * terms.prior_mean)
 
 
+@partial(jax.jit, static_argnames="recentre")
 def log_evidence(
     curvature: Any, terms: Terms, factors: Any, noise: Any, *, recentre: bool = False
 ) -> Any:

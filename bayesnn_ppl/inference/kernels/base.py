@@ -76,26 +76,42 @@ class ModelKernel(MCMCKernel):
         model_kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """The state of one chain, or of several when `rng_key` holds several keys."""
-        self._num_warmup = num_warmup
         kwargs = dict(model_kwargs or {})
         one = is_prng_key(rng_key)
         split = jax.random.split if one else jax.vmap(jax.random.split, out_axes=1)
         rng_key, init_key = split(rng_key)
-        info = initialize_model(
-            init_key,
-            clean(self._model),
-            dynamic_args=True,
-            init_strategy=self._init_strategy,
-            model_args=self._first_rows(model_args),
-            model_kwargs=kwargs,
-        )
-        self._postprocess = info.postprocess_fn
-        z = info.param_info.z if init_params is None else init_params
+        z = self.bind(init_key, num_warmup, init_params, model_args, kwargs)
 
         def start(key: Any, z: Any) -> Any:
             return self._start(key, z, self._density(model_args, kwargs, z))
 
         return (start if one else jax.vmap(start))(rng_key, z)
+
+    def bind(
+        self,
+        rng_key: Any,
+        num_warmup: int,
+        init_params: Any,
+        model_args: tuple[Any, ...],
+        model_kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Take in the length of the warm-up and the program's sites, as `init` does.
+
+        Returns:
+            `init_params`, or a point that NumPyro found where that is None.
+        """
+        self._num_warmup = num_warmup
+        info = initialize_model(
+            rng_key,
+            clean(self._model),
+            dynamic_args=True,
+            init_strategy=self._init_strategy,
+            model_args=self._first_rows(model_args),
+            model_kwargs=dict(model_kwargs),
+            validate_grad=init_params is None,
+        )
+        self._postprocess = info.postprocess_fn
+        return info.param_info.z if init_params is None else init_params
 
     def sample(self, state: Any, model_args: tuple[Any, ...], model_kwargs: Any) -> Any:
         """One draw of each chain of the state."""

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
-from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
 from bayesnn_ppl.arguments import positive, whole_number
@@ -153,19 +152,9 @@ class ChEES(ModelKernel):
                 "ChEES learns the trajectory length in the warm-up, and there is none. Ask for "
                 "a warm-up, or give `trajectory_length`."
             )
-        self._num_warmup = num_warmup
         kwargs = dict(model_kwargs or {})
         keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(rng_key)
-        info = initialize_model(
-            keys[0],
-            self._model,
-            dynamic_args=True,
-            init_strategy=self._init_strategy,
-            model_args=self._first_rows(model_args),
-            model_kwargs=kwargs,
-        )
-        self._postprocess = info.postprocess_fn
-        z = info.param_info.z if init_params is None else init_params
+        z = self.bind(keys[0], num_warmup, init_params, model_args, kwargs)
         return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
 
     def sample(
