@@ -95,8 +95,8 @@ def _go_on_here(
                 until=limits,
                 **more,
             )
-    if stop.came_to_any():
-        return stop.told(folder) if team.leads else STOPPED
+        if stop.came_to_any():
+            return stop.told(folder) if team.leads else STOPPED
     if not team.leads:
         return 0
     if not arguments.json:

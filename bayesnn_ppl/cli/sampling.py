@@ -106,8 +106,8 @@ def _sample(arguments: argparse.Namespace, team: Any, data_devices: int) -> int:
                 until=limits,
                 callback=stop.asked,
             )
-    if stop.came_to_any():
-        return stop.told(folder) if team.leads else STOPPED
+        if stop.came_to_any():
+            return stop.told(folder) if team.leads else STOPPED
     if not team.leads:
         return 0
     if not arguments.json:

@@ -57,7 +57,11 @@ class Stop:
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[Stop]:
-    """Within the block SIGTERM sets a flag instead of ending the process."""
+    """Within the block SIGTERM sets a flag instead of ending the process.
+
+    A process of several that was stopped heeds none after the block either: each gets its own, at
+    its own time, and one that it ended on its way out would be lost to the others.
+    """
     stop = Stop()
 
     def handle(*_: Any) -> None:
@@ -71,4 +75,5 @@ def stop_on_sigterm() -> Iterator[Stop]:
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if not (stop.came and current().count > 1):
+            signal.signal(signal.SIGTERM, before)

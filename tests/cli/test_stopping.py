@@ -1,8 +1,12 @@
 """What a run that SIGTERM ends may raise, and what it may not hide."""
 
+import os
+import signal
+
 import pytest
 
-from bayesnn_ppl.cli.stopping import Stop
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.stopping import STOPPED, Stop, stop_on_sigterm
 from bayesnn_ppl.distributed import Alone, EndedTogether
 
 
@@ -45,3 +49,48 @@ def test_sigterm_may_have_come_to_another_process(by, passes, monkeypatch):
         with pytest.raises(EndedTogether):
             ended(stop, error)
     assert stop.came == passes
+
+
+@pytest.fixture
+def outside():
+    """The numbers of the signals that came to the handler outside of a stop's block."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    yield came
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("team", [Alone, Pair])
+def test_a_second_sigterm_ends_no_process_of_several(team, outside, monkeypatch):
+    """Each worker of a supervisor that is gone gets its own, up to half a second apart."""
+    monkeypatch.setattr("bayesnn_ppl.cli.stopping.current", team)
+    with stop_on_sigterm() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.came_to_any()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert bool(outside) == (team is Alone)
+
+
+@pytest.mark.parametrize("team", [Alone, Pair])
+def test_a_run_that_was_not_stopped_leaves_sigterm_as_it_was(team, outside, monkeypatch):
+    monkeypatch.setattr("bayesnn_ppl.cli.stopping.current", team)
+    with stop_on_sigterm() as stop:
+        assert not stop.came_to_any()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert outside
+
+
+def test_sigterm_may_come_while_the_processes_agree(outside, tmp_path, monkeypatch, capsys):
+    """The last block is drawn, and others wait for this process's word."""
+    agree = Stop.came_to_any
+
+    def late(stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return agree(stop)
+
+    monkeypatch.setattr(Stop, "came_to_any", late)
+    line = "sample linear --kernel hmc --num-steps 3 --warmup 20 --draws 20 --chains 1 --quiet"
+    assert main([*line.split(), "--no-diagnose", "--out", str(tmp_path / "run")]) == STOPPED
+    assert main(["resume", str(tmp_path / "run"), "--quiet", "--no-diagnose"]) == STOPPED
+    assert capsys.readouterr().err.count("Stopped by SIGTERM; all is saved.") == 2
+    assert not outside
