@@ -38,7 +38,10 @@ class _JointNormal:
                 f"parameters hold {total} weights, in this order: {order}"
                 + (", ..." if len(sizes) > 8 else ".")
             )
-        law = dist.MultivariateNormal(jnp.zeros(total), scale_tril=jnp.asarray(factor))
+        # The factor is checked; NumPyro would compile a dozen small operations to check it again.
+        law = dist.MultivariateNormal(
+            jnp.zeros(total), scale_tril=jnp.asarray(factor), validate_args=False
+        )
         # Marked, because it holds weights under a name that is no parameter's.
         weights = numpyro.sample(self.name, law, infer={"network_parameter": True})
         parts = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])

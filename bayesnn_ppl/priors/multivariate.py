@@ -20,7 +20,10 @@ type CovarianceOf = Callable[[str, tuple[int, ...]], Any]
 
 def flattened_normal(mean: Any, scale_tril: Any, shape: tuple[int, ...]) -> dist.Distribution:
     """N(mean, L Lᵀ) of an array of this shape, flattened with its last axis fastest."""
-    flat = dist.MultivariateNormal(jnp.asarray(mean), scale_tril=jnp.asarray(scale_tril))
+    # The factor is checked; NumPyro would compile a dozen small operations to check it again.
+    flat = dist.MultivariateNormal(
+        jnp.asarray(mean), scale_tril=jnp.asarray(scale_tril), validate_args=False
+    )
     if len(shape) == 1:
         return flat
     return dist.TransformedDistribution(flat, ReshapeTransform(shape, (math.prod(shape),)))

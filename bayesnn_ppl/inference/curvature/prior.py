@@ -93,7 +93,8 @@ def prior_curvature(
         return _coupled(local, centre, fixed, x, y, value, gradient, allowed=coupling)
     spread = 1 / np.sqrt(np.abs(precision) + (1e-6 * size or 1.0))
     elsewhere = centre + (spread * generator.normal(size=centre.shape)).astype(centre.dtype)
-    away = np.asarray(_second_order(local, elsewhere, fixed, x, y, probes[:1])[2][0])
+    # With both vectors, though one would do: the same shapes are compiled already.
+    away = np.asarray(_second_order(local, elsewhere, fixed, x, y, probes)[2][0])
     normal = bool(np.all(np.abs(away - precision) <= _SAME * np.abs(precision)))
     normal = normal and bool((precision > 0).all())
     findings: tuple[Finding, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpyro
 from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
@@ -67,9 +68,10 @@ def make_guide(
     )
     if key not in _guides:
         made = build_guide(guide, target.model, dict(target.sites), sigma_init, rank)
-        # On shapes alone: compiling the pieces of its first run one by one takes seconds, and the
-        # values it would keep are replaced below.
-        jax.eval_shape(partial(_run_once, made), x, y)
+        # On shapes alone, and without NumPyro's checks: compiling the pieces of its first run one
+        # by one takes seconds, and the values it would keep are replaced below.
+        with numpyro.validation_enabled(False):
+            jax.eval_shape(partial(_run_once, made), x, y)
         _guides[key] = made
         if len(_guides) > _KEPT_GUIDES:
             _guides.popitem(last=False)
@@ -132,7 +134,7 @@ class Guided:
         return GuideValues(first, dict(psi))
 
     def _parameters(self, x: Any, y: Any) -> dict[str, Any]:
-        with handlers.seed(rng_seed=jax.random.key(1)):
+        with numpyro.validation_enabled(False), handlers.seed(rng_seed=jax.random.key(1)):
             trace = handlers.trace(self._given(x, y)).get_trace(x, y)
         return {name: site for name, site in trace.items() if site["type"] == "param"}
 
@@ -171,7 +173,8 @@ class Guided:
         model_key, guide_key = jax.random.split(key)
         seeded = handlers.seed(guide, guide_key)
         seeded = handlers.substitute(seeded, data=self._guide_parameters(values.q))
-        drawn = handlers.trace(seeded).get_trace(x, y)
+        with numpyro.validation_enabled(False):  # of parameters that are valid by their constraints
+            drawn = handlers.trace(seeded).get_trace(x, y)
         model, options = on_rows(self.target.model, index)
         model = handlers.substitute(model, data=self.target.learned_values(values.psi))
         replayed = handlers.replay(handlers.seed(model, model_key), drawn)
