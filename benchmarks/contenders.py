@@ -345,6 +345,7 @@ def ours(
     *,
     chains: int = CHAINS,
     draws: int = 200_000,
+    seed: int = 0,
     init: Any = None,
 ) -> dict[str, Any]:
     """Any kernel under `bnn.sample`; the budget holds training, warm-up and sampling."""
@@ -367,7 +368,7 @@ def ours(
         warmup=warmup,
         draws=draws,
         chains=chains,
-        seed=0,
+        seed=seed,
         init=init,
         callback=watch,
         progress=False,

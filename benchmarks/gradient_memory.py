@@ -35,7 +35,7 @@ def measure(case: str, rows_at_once: int) -> None:
     posterior = bnn.sample(
         kernel, *data.train, warmup=0, draws=1, chains=1, keep=kept, progress=False
     )
-    assert jax.numpy.isfinite(posterior.tree["sample_stats"]["potential_energy"].values).all()
+    assert jax.numpy.isfinite(posterior.tree["sample_stats"]["lp"].values).all()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(peak, posterior.provenance["seconds"]["total"] / 2)
 

@@ -29,32 +29,21 @@ RUNS = ("HMC 1", "HMC 2", "NUTS 1", "NUTS 2", "control")
 
 def run(problem: Any, name: str, seconds: float) -> np.ndarray:
     """Mean and sd at the test rows, (chain, draw, 2 rows)."""
-    from benchmarks.contenders import Compilations, numpyro_nuts
+    from benchmarks.contenders import Compilations, numpyro_nuts, ours
 
+    compilations = Compilations()
     if name.startswith("NUTS"):
-        found = numpyro_nuts(
-            problem,
-            Compilations(),
-            seconds,
-            method="parallel",
-            warmup=500,
-            seed=10 * int(name[-1]),
+        seed = 10 * int(name[-1])
+        nuts = numpyro_nuts(
+            problem, compilations, seconds, method="parallel", warmup=500, seed=seed
         )
-        return np.asarray(found["functions"])
+        return np.asarray(nuts["functions"])
     import bayesnn_ppl as bnn
 
     model = bnn.cold(problem.model, 1.5) if name == "control" else problem.model
-    posterior = bnn.sample(
-        bnn.kernels.HMC(model, num_leapfrogs=300, jitter=0.5, mass="diagonal", step_size=1e-3),
-        *problem.data.train,
-        warmup=500,
-        draws=4000,
-        chains=4,
-        seed=2 if name == "HMC 2" else 1,
-        progress=False,
-        until={"max_time": f"{seconds:g}s"},
-    )
-    return np.asarray(problem.functions(posterior.draws))
+    kernel = bnn.kernels.HMC(model, num_leapfrogs=300, jitter=0.5, mass="diagonal", step_size=1e-3)
+    hmc = ours(problem, compilations, kernel, 500, seconds, seed=2 if name == "HMC 2" else 1)
+    return np.asarray(hmc["functions"])
 
 
 def between(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
