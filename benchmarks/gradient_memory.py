@@ -1,6 +1,6 @@
 """What does a gradient of the whole data take, of networks that do not fit at once?
 
-    BAYESNN_DATA=... python -m benchmarks.gradient_memory [--cases cifar10 imdb] [--rows 256 512]
+    BAYESNN_DATA=... python -m benchmarks.gradient_memory [--cases cifar10 imdb] [--rows 64 256]
 
 One draw of one leapfrog by `HMC(model, rows_at_once=...)`, so two gradients of all rows: CIFAR-10
 (40 960 images, ResNet-20-FRN) and IMDB (20 000 reviews, CNN-LSTM), each in a process of its own.
@@ -12,7 +12,7 @@ import resource
 import subprocess
 import sys
 
-CASES = {"cifar10": ("resnet20_frn", 40_960, 256), "imdb": ("cnn_lstm", 20_000, 1_000)}
+CASES = {"cifar10": ("resnet20_frn", 40_960, 64), "imdb": ("cnn_lstm", 20_000, 1_000)}
 
 
 def measure(case: str, rows_at_once: int) -> None:
@@ -44,7 +44,7 @@ def main() -> None:
     """Print one line for each case."""
     parser = argparse.ArgumentParser(description="Peak memory of gradients of the whole data.")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--rows", type=int, help="rows at once; default: 256 and 1000")
+    parser.add_argument("--rows", type=int, help="rows at once; default: 64 and 1000")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for case in options.cases:

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from numpyro.distributions import constraints
 
 
 class Compilations:
@@ -32,3 +33,17 @@ def regression():
     x = generator.normal(size=(40, 2)).astype(np.float32)
     y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * generator.normal(size=40)
     return x, y.astype(np.float32)
+
+
+@pytest.fixture
+def covariance_checks(monkeypatch):
+    """A function that returns how often NumPyro has looked at the form of a Cholesky factor."""
+    kind = type(constraints.lower_cholesky)
+    check, seen = kind.__call__, []
+
+    def counted(constraint, factor):
+        seen.append(factor)
+        return check(constraint, factor)
+
+    monkeypatch.setattr(kind, "__call__", counted)
+    return lambda: len(seen)

@@ -170,6 +170,17 @@ def test_a_joint_normal_lays_the_weights_out_in_the_order_of_the_names():
     np.testing.assert_allclose(variances, np.arange(1, 22) ** 2, rtol=1e-5)
 
 
+@pytest.mark.parametrize("prior", [priors.joint_normal, priors.multivariate_normal])
+def test_a_covariance_that_was_checked_is_not_checked_again(prior, covariance_checks):
+    """NumPyro would, by small programs that are compiled for each size."""
+    table = {"*.kernel": prior(np.eye(6)), "*.bias": priors.normal(1.0)}
+    found = shapes_of(table, bnn.nn.MLP((), outputs=2))
+    assert found["Dense_0.kernel"][1] == (3, 2)
+    assert covariance_checks() == 0
+    dist.MultivariateNormal(np.zeros(2), scale_tril=np.eye(2))
+    assert covariance_checks() == 1
+
+
 Y = np.sin(3 * ROWS[:, 0]).astype(np.float32)
 
 
