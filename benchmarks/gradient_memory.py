@@ -4,7 +4,8 @@
 
 One draw of one leapfrog by `HMC(model, rows_at_once=...)`, so two gradients of all rows: CIFAR-10
 (40 960 images, ResNet-20-FRN) and IMDB (20 000 reviews, CNN-LSTM), each in a process of its own.
-Printed: the peak of its resident memory, data and compilation included, and seconds a gradient.
+Printed: the peak of its resident memory (1 GiB = 1 024³ bytes), data and compilation included, and
+seconds a gradient.
 """
 
 import argparse
@@ -16,7 +17,7 @@ CASES = {"cifar10": ("resnet20_frn", 40_960, 64), "imdb": ("cnn_lstm", 20_000, 1
 
 
 def measure(case: str, rows_at_once: int) -> None:
-    """Make the draw, and print the peak in MB and the seconds of a gradient."""
+    """Make the draw, and print the peak in MiB and the seconds of a gradient."""
     import jax
 
     import bayesnn_ppl as bnn
@@ -57,7 +58,7 @@ def main() -> None:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         peak, seconds = map(float, done.stdout.split())
         print(
-            f"{case}, {rows} rows at once: peak {peak / 1000:.2f} GB, {seconds:.0f} s a gradient",
+            f"{case}, {rows} rows at once: peak {peak / 1024:.2f} GiB, {seconds:.0f} s a gradient",
             flush=True,
         )
 
