@@ -1,12 +1,14 @@
-"""Which energy variance `mile` should end its warm-up at, chosen on splits it is not judged by.
+"""Which energy variance `mile` should end its warm-up at, on splits it is not judged by.
 
     BAYESNN_DATA=... python -m benchmarks.energy_variance [--data yacht energy airfoil]
-        [--values 0.1 0.03 0.01] [--splits 1 2] [--minutes 30] [--out benchmarks/results]
+        [--networks 16-16 50-heads] [--values 0.1 0.01] [--splits 1 2] [--seeds 0] [--bde PYTHON]
+        [--minutes 30] [--out benchmarks/results]
 
 `benchmarks.hard_posteriors` compares samplers on split 0; whatever is chosen by its test rows is
-not a fair setting there. Here the net of 16-16 is run on other splits: four chains, 50 000 steps
-of warm-up and 20 000 of sampling, so that nothing depends on how fast the machine is. NLL is that
-of the mixture of all draws, in the data's own units.
+not a fair setting there, so that one chooses on other splits, and judges what was chosen on split
+0 with several seeds. Four chains, 50 000 steps of warm-up and 20 000 of sampling, bde its 50 000
+and 10 000, so that nothing depends on how fast the machine is. NLL is that of the mixture of all
+draws, in the data's own units.
 
 Every run is stored when it is done, and is not made again.
 """
@@ -22,12 +24,14 @@ import jax
 import numpy as np
 
 import bayesnn_ppl as bnn
-from benchmarks.contenders import Problem
+from benchmarks.contenders import Problem, bde
+from benchmarks.hard_posteriors import BDE
+
+PLACE = ("data", "network", "split", "seed")
 
 
-def run(name: str, split: int, value: float) -> dict[str, Any]:
+def run(problem: Problem, seed: int, value: float) -> dict[str, Any]:
     """One run of `mile`: its scores on the test rows of the split."""
-    problem = Problem(name, "16-16", split=split)
     posterior = bnn.mile(
         problem.model,
         *problem.data.train,
@@ -36,41 +40,45 @@ def run(name: str, split: int, value: float) -> dict[str, Any]:
         draws=400,
         steps_per_draw=50,
         kernel={"energy_variance_end": value},
-        seed=split,
+        seed=seed,
         progress=False,
     )
-    scores = bnn.metrics.evaluate(posterior, *problem.data.test)
-    return {
-        "data": name,
-        "split": split,
-        "energy_variance_end": value,
-        "nll": float(scores["nll_mixture"]),
-        "rmse": float(scores["rmse"]),
-    }
+    test = problem.data.test
+    return {"nll": float(-np.mean(posterior.predict(test.x).log_prob(test.y), dtype=np.float64))}
+
+
+def peer(problem: Problem, seed: int, python: str) -> dict[str, Any]:
+    """One run of bde."""
+    found = bde(problem, python, seed=seed, **BDE)
+    return {"nll": problem.scores(found["functions"])["nll"]}
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """NLL by data set and value, and its mean over data sets and splits."""
-    values = sorted({r["energy_variance_end"] for r in rows}, reverse=True)
-    places = sorted({(r["data"], r["split"]) for r in rows})
-    known = {(r["data"], r["split"], r["energy_variance_end"]): r["nll"] for r in rows}
-    print(f"{'':16}" + "".join(f"{v:>10g}" for v in values))
+    """NLL of each run, and means over the places that all methods have."""
+    known = {(tuple(row[name] for name in PLACE), row["method"]): row["nll"] for row in rows}
+    methods = sorted({method for _, method in known}, reverse=True)
+    places = sorted({place for place, _ in known})
+    print(f"{'':24}" + "".join(f"{m:>10}" for m in methods))
     for place in places:
-        cells = (known.get((*place, v)) for v in values)
-        name = f"{place[0]}, {place[1]}"
-        print(f"{name:16}" + "".join("         -" if c is None else f"{c:>10.3f}" for c in cells))
-    full = [place for place in places if all((*place, v) in known for v in values)]
+        cells = (known.get((place, m)) for m in methods)
+        shown = "".join(f"{'-':>10}" if c is None else f"{c:>10.3f}" for c in cells)
+        print(f"{' '.join(map(str, place)):24}{shown}")
+    full = [place for place in places if all((place, m) in known for m in methods)]
     if full:
-        means = [np.mean([known[(*place, v)] for place in full]) for v in values]
-        print(f"{'mean':16}" + "".join(f"{m:>10.3f}" for m in means))
+        for name, of in (("mean", np.mean), ("median", np.median)):
+            values = (of([known[place, m] for place in full]) for m in methods)
+            print(f"{name + f' of {len(full)}':24}" + "".join(f"{v:>10.3f}" for v in values))
 
 
 def main() -> None:
     """Make the runs that are missing; print the table."""
     parser = argparse.ArgumentParser(description="The energy variance that mile ends at.")
     parser.add_argument("--data", nargs="+", default=["yacht", "energy", "airfoil"])
-    parser.add_argument("--values", type=float, nargs="+", default=[0.1, 0.03, 0.01])
+    parser.add_argument("--networks", nargs="+", default=["16-16", "50-heads"])
+    parser.add_argument("--values", type=float, nargs="*", default=[0.1, 0.01])
     parser.add_argument("--splits", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--bde", help="an interpreter with sklearn-contrib-bde")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
@@ -78,12 +86,27 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", 2)
     path, began = options.out / "energy_variance.json", time.perf_counter()
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    done = {(r["data"], r["split"], r["energy_variance_end"]) for r in rows}
-    wanted = [(d, s, v) for s in options.splits for d in options.data for v in options.values]
-    missing = [key for key in wanted if key not in done]
+    done = {tuple(row[name] for name in (*PLACE, "method")) for row in rows}
+    methods = [f"{value:g}" for value in options.values] + ["bde"] * (options.bde is not None)
+    missing = [
+        key
+        for split in options.splits
+        for seed in options.seeds
+        for data in options.data
+        for network in options.networks
+        for method in methods
+        if (key := (data, network, split, seed, method)) not in done
+    ]
     options.out.mkdir(parents=True, exist_ok=True)
     for count, key in enumerate(missing, start=1):
-        rows.append(run(*key))
+        data, network, split, seed, method = key
+        problem = Problem(data, network, split=split)
+        found = (
+            peer(problem, seed, options.bde)
+            if method == "bde"
+            else run(problem, seed, float(method))
+        )
+        rows.append(dict(zip((*PLACE, "method"), key, strict=True)) | found)
         path.write_text(json.dumps(rows, indent=1) + "\n")
         print(rows[-1], flush=True)
         if time.perf_counter() - began > 60 * options.minutes and count < len(missing):

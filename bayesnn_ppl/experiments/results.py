@@ -17,6 +17,17 @@ from bayesnn_ppl.storage.files import write_bytes
 __all__ = ["Point", "Results", "read_results"]
 
 _FORMATS = ("pdf", "png")
+# Names of metrics, as an axis says them.
+_LABELS = {
+    "nll": "NLL [nats]",
+    "nll_mixture": "NLL [nats]",
+    "rmse": "RMSE",
+    "brier": "Brier score",
+    "auroc": "AUROC",
+    "ece_bnn_hmc": "ECE",
+    "reference_agreement": "agreement with HMC",
+    "reference_total_variation": "total variation from HMC",
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,8 @@ class Results:
                 for arm, points in curves.items()
             },
             x_label=self.study.x if placed else "",
-            y_label=metric,
+            y_label=_LABELS.get(metric, metric.replace("_", " ")),
+            caption=f"Scale {self.scale}: {self.study.scales[self.scale]['note']}",
             title=self.study.title + (f" ({left_out} not finite, left out)" if left_out else ""),
             logarithmic=self.study.logarithmic,
         )

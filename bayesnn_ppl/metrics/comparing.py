@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant
-from bayesnn_ppl.metrics.checks import class_labels
 from bayesnn_ppl.metrics.comparison import Comparison
-from bayesnn_ppl.metrics.evaluation import evaluate
+from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
 
 __all__ = ["compare"]
 
@@ -77,14 +76,14 @@ def compare(
         other = _predicted("reference", other, x, y, kept)
     most = [p.prediction for p in (*known.values(), other) if isinstance(p, _Known)]
     samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
-    log_scores = {name: _log_scores(p.prediction, y) for name, p in known.items()}
-    best = max(log_scores, key=lambda name: np.nan_to_num(log_scores[name].mean(), nan=-np.inf))
+    scored = {name: log_scores(p.prediction, y) for name, p in known.items()}
+    best = max(scored, key=lambda name: np.nan_to_num(scored[name].mean(), nan=-np.inf))
     lines = {}
     for name, posterior in posteriors.items():
         scores = evaluate(known[name], x, y, reference=other, intervals=(), samples=samples)
         lines[name] = {
             "method": _provenance(posterior).get("kernel"),
-            **_likelihoods(log_scores[name], log_scores[best]),
+            **_likelihoods(scored[name], scored[best]),
             **_chosen(task, scores, variant),
             **_cost(_provenance(posterior)),
             "status": _status(posterior, x, known[name].recorded) if diagnose else None,
@@ -95,7 +94,7 @@ def compare(
         rows=len(y),
         reference=reference if other is None or isinstance(reference, str) else "the reference",
         lines={name: lines[name] for name in order},
-        log_scores={name: log_scores[name] for name in order},
+        log_scores={name: scored[name] for name in order},
     )
 
 
@@ -192,16 +191,6 @@ def _check_alike(known: Mapping[str, _Known], y: Any) -> str:
                 "`y` cannot suit both. Train both on data standardised alike."
             )
     return task
-
-
-def _log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
-    """The log score of each row, (N,), whose mean is that of `evaluate`."""
-    if prediction.task == "regression":
-        return np.asarray(prediction.log_prob(y), dtype=np.float64)
-    p = np.asarray(prediction.probabilities)
-    chosen = np.take_along_axis(p, class_labels(y, p)[..., None], axis=-1)
-    with np.errstate(divide="ignore"):
-        return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
 
 
 def _likelihoods(own: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, float]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
+from bayesnn_ppl.metrics.checks import class_labels
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
 from bayesnn_ppl.metrics.scores import (
     accuracy,
@@ -17,7 +19,6 @@ from bayesnn_ppl.metrics.scores import (
     interval_coverage,
     interval_width,
     nll_moment_matched,
-    nll_probabilities,
     rmse,
 )
 
@@ -174,6 +175,23 @@ def evaluate(
     return Evaluation(prediction.task, len(y), scores)
 
 
+def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
+    """The log score of each row, (N,), which `evaluate` averages.
+
+    Labels: log of their averaged probability. Single precision knows no probability below 1e-45,
+    so where one is 0 the log densities are averaged in place of the densities, if rows have one
+    label each: one pass over the draws more. What is infinite then is ruled out by every draw.
+    """
+    if prediction.task == "regression":
+        return np.asarray(prediction.log_prob(y), dtype=np.float64)
+    p = np.asarray(prediction.probabilities)
+    chosen = np.take_along_axis(p, class_labels(y, p)[..., None], axis=-1)[..., 0]
+    if np.ndim(y) == 1 and (chosen == 0).any() and hasattr(prediction, "log_prob"):
+        return np.asarray(prediction.log_prob(y), dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
+
+
 def _probe(posterior: Any) -> tuple[Any, Any]:
     probe = getattr(posterior, "probe", None)
     if probe is None or probe[1] is None:
@@ -196,7 +214,7 @@ def _regression(
         )
     scores = {
         "rmse": rmse(mean, target),
-        "nll_mixture": float(-np.mean(np.asarray(prediction.log_prob(y), dtype=np.float64))),
+        "nll_mixture": float(-log_scores(prediction, y).mean()),
         "nll_moment_matched": nll_moment_matched(mean, prediction.variance, target),
         "crps": crps_samples(prediction.samples(samples, seed=0), target),
     }
@@ -212,7 +230,7 @@ def _classification(prediction: Any, y: Any) -> dict[str, float]:
     probabilities = np.asarray(prediction.probabilities)
     scores = {
         "accuracy": accuracy(probabilities, y),
-        "nll": nll_probabilities(probabilities, y),
+        "nll": float(-log_scores(prediction, y).mean()),
         "brier": brier(probabilities, y),
     }
     for variant in VARIANTS:

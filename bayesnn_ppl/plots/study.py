@@ -1,17 +1,19 @@
 """The metrics of a study along its arms, with error bars."""
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
 
 _MARKERS = "osD^vP"
 _ROOM = 0.1  # of the axis, from one label to the next
+_CAPTION_WIDTH = 95  # letters
 
 
 @styled
@@ -21,6 +23,7 @@ def plot_study(
     x_label: str,
     y_label: str,
     title: str = "",
+    caption: str = "",
     logarithmic: bool = False,
 ) -> Figure:
     """A curve for each arm; one without a place on the x axis is a level across it.
@@ -32,6 +35,7 @@ def plot_study(
             of a single run, is drawn without a bar. An arm without a place is one row whose x is
             NaN.
         x_label, y_label, title: words of the axes.
+        caption: stands below in small letters, such as what was run.
         logarithmic: whether the x axis is.
 
     Returns:
@@ -70,10 +74,15 @@ def plot_study(
         if logarithmic:
             axes.set_xscale("log")
             _tick(axes, np.unique(placed))
+        elif (placed == np.round(placed)).all():  # counts, between which there is none
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend()
     axes.set_xlabel(x_label)
-    axes.set_ylabel(f"{y_label}, mean ± standard error")
+    several = any(np.isfinite(table[:, 2]).any() for table in tables.values())
+    axes.set_ylabel(f"{y_label}, {'mean ± standard error' if several else 'single runs'}")
     axes.set_title(title)
+    if caption:
+        figure.supxlabel(textwrap.fill(caption, _CAPTION_WIDTH), fontsize="x-small")
     return figure
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+import bayesnn_ppl as bnn
 from bayesnn_ppl.metrics import evaluate, mutual_information, predictive_entropy
 
 SCALE, OFFSET = 3.0, 10.0
@@ -179,3 +180,25 @@ def test_metrics_do_not_import_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_label_below_the_smallest_float_has_a_finite_score():
+    """Softmax of logits 200 apart is 0 in single precision, and its log is not."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(30, 2)).astype(np.float32), np.arange(30, dtype=np.int32) % 3
+    kernel = (300 * rng.normal(size=(1, 4, 2, 3))).astype(np.float32)
+    draws = {"net/Dense_0.kernel": kernel, "net/Dense_0.bias": np.zeros((1, 4, 3), np.float32)}
+    run = {"latents": list(draws), "precision": "float32", "local": [], "input_shape": [2]}
+    made = bnn.Posterior.from_arrays(
+        draws,
+        {"lp": np.zeros((1, 4))},
+        run,
+        model=bnn.models.linear(likelihood=bnn.likelihoods.categorical(3)),
+    )
+    logits = np.einsum("ni,sik->snk", x.astype(float), kernel[0].astype(float))
+    log_p = (logits - logsumexp(logits, axis=-1, keepdims=True))[:, np.arange(30), y]
+    expected = -(logsumexp(log_p, axis=0) - np.log(4)).mean()
+    assert (made.predict(x).probabilities[np.arange(30), y] == 0).any()
+    assert evaluate(made, x, y)["nll"] == pytest.approx(expected, rel=1e-5)
+    lines = bnn.metrics.compare({"a": made, "b": made}, x, y, diagnose=False).lines
+    assert lines["a"]["nll"] == pytest.approx(expected, rel=1e-5)

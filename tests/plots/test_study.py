@@ -22,6 +22,14 @@ def test_curves_with_error_bars_in_the_order_of_x():
     assert axes.get_ylabel() == "nll, mean ± standard error"
 
 
+def test_single_runs_and_the_caption_are_told():
+    figure = plot_study({"a": [(1.0, 0.5, np.nan)]}, caption="word " * 40, **LABELS)
+    assert figure.axes[0].get_ylabel() == "nll, single runs"
+    lines = figure.get_supxlabel().split("\n")
+    assert len(lines) == 3 and max(map(len, lines)) <= 95
+    assert not plot_study({"a": CURVE}, **LABELS).get_supxlabel()
+
+
 @pytest.mark.parametrize(
     ("places", "labels"),
     [
@@ -45,6 +53,14 @@ def test_a_logarithmic_axis_is_labelled_where_there_is_room(places, labels):
         if low <= place <= high and label.get_text()
     ]
     assert all(a.x1 < b.x0 for a, b in zip(shown, shown[1:], strict=False))
+
+
+def test_an_axis_of_counts_has_no_tick_between_them():
+    axes = plot_study({"a": [(1.0, 1.0, 0.1), (2.0, 0.5, 0.1)]}, **LABELS).axes[0]
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1, 2]
+    parts = plot_study({"a": [(0.1, 1.0, 0.1), (0.2, 0.5, 0.1)]}, **LABELS).axes[0]
+    assert len(parts.get_xticks()) > 3
 
 
 def test_arms_without_a_place_stand_side_by_side():
