@@ -1,8 +1,8 @@
 """Which energy variance `mile` should end its warm-up at, on splits it is not judged by.
 
     BAYESNN_DATA=... python -m benchmarks.energy_variance [--data yacht energy airfoil]
-        [--networks 16-16 50-heads] [--values 0.1 0.01] [--splits 1 2] [--seeds 0] [--bde PYTHON]
-        [--minutes 30] [--out benchmarks/results]
+        [--networks 16-16 50-heads] [--values 0.1 0.01] [--splits 1 2] [--seeds 0]
+        [--bde PYTHON] [--minutes 30] [--out benchmarks/results]
 
 `benchmarks.hard_posteriors` compares samplers on split 0; whatever is chosen by its test rows is
 not a fair setting there, so that one chooses on other splits, and judges what was chosen on split
@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The energy variance that mile ends at.")
     parser.add_argument("--data", nargs="+", default=["yacht", "energy", "airfoil"])
     parser.add_argument("--networks", nargs="+", default=["16-16", "50-heads"])
-    parser.add_argument("--values", type=float, nargs="*", default=[0.1, 0.01])
+    parser.add_argument("--values", nargs="*", type=float, default=[0.1, 0.01])
     parser.add_argument("--splits", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--bde", help="an interpreter with sklearn-contrib-bde")

@@ -236,7 +236,7 @@ OPTIONS: dict[str, Option] = {
         number(),
         "V",
         "nats squared per weight",
-        "0.1",
+        "0.1, or 0.01 for --method mile",
     ),
     "batch_size": Option("rows of each minibatch", whole(1), "B", "rows", "none"),
     "minibatches": Option(

@@ -22,6 +22,7 @@ _METHODS: dict[str, dict[str, Any]] = {
         "warmup": 5000,
         "draws": 1000,
         "chains": 12,
+        "energy_variance_end": 0.01,
     }
 }
 
@@ -49,7 +50,7 @@ def add_method(group: Any) -> None:
         "--method",
         "a recipe, which sets kernel, start, chains, warm-up and draws where they are not given: "
         "mile trains an ensemble and runs microcanonical Langevin chains from it (mclmc, ensemble, "
-        "12, 5000, 1000)",
+        "12, 5000, 1000; --energy-variance-end 0.01)",
         type=choice(*_METHODS),
         metavar="{" + ",".join(_METHODS) + "}",
         unit="word",

@@ -136,7 +136,7 @@ def test_the_help_tells_the_defaults_of_the_classes(kernel):
         elif name == "jitter":
             assert f"{kernel} {default:g}" in shown
         elif name == "energy_variance_end":
-            assert shown == f"{default:g}"
+            assert shown == f"{default:g}, or 0.01 for --method mile"
         elif name == "temperatures":
             assert shown == ",".join(f"{value:g}" for value in default)
         elif name in ("max_tree_depth", "preconditioning", "minibatches", "integrator"):

@@ -10,6 +10,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.methods import apply_method
+from bayesnn_ppl.inference.microcanonical_ensembles import _KERNEL
 
 
 def parsed(*words):
@@ -26,7 +27,9 @@ def test_mile_has_the_defaults_of_the_function():
     assert found.warmup * defaults["steps_per_draw"] == defaults["warmup_steps"]
     mclmc = inspect.signature(bnn.kernels.MCLMC).parameters
     assert mclmc["steps_per_draw"].default == defaults["steps_per_draw"]
-    assert parsed("--method", "mile", "--chains", "3").chains == 3
+    assert found.energy_variance_end == _KERNEL["energy_variance_end"] == 0.01
+    given = parsed("--method", "mile", "--chains", "3", "--energy-variance-end", "0.1")
+    assert (given.chains, given.energy_variance_end) == (3, 0.1)
 
 
 def test_without_a_method_a_run_is_plain():

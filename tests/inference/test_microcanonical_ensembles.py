@@ -24,7 +24,7 @@ def network():
 def test_it_is_sample_with_mclmc_and_an_ensemble(data, network):
     ours = bnn.mile(network, *data, ensemble=QUICK, **TINY)
     parts = bnn.sample(
-        bnn.kernels.MCLMC(network),
+        bnn.kernels.MCLMC(network, energy_variance_end=0.01),
         *data,
         warmup=60,
         draws=50,
@@ -48,12 +48,13 @@ def test_settings_of_the_kernel_and_limits_are_passed_on(data, network):
         network,
         *data,
         ensemble=QUICK,
-        kernel=dict(preconditioning="identity", refreshments_per_length=None),
+        kernel=dict(preconditioning="identity", energy_variance_end=0.1),
         until=dict(max_time="1h"),
         keep=bnn.Keep(weights="none", probe=data),
         **TINY,
     )
-    assert posterior.provenance["kernel_settings"]["preconditioning"] == "identity"
+    settings = posterior.provenance["kernel_settings"]
+    assert (settings["preconditioning"], settings["energy_variance_end"]) == ("identity", 0.1)
     assert not posterior.has_weights
     with pytest.raises(ValueError, match="`warmup_steps` must be at least 0"):
         bnn.mile(network, *data, **TINY | {"warmup_steps": -1})
