@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from benchmarks.contenders import Compilations, Problem, bde, ours
-from benchmarks.hard_posteriors import BDE
+from benchmarks.hard_posteriors import BDE, MILE
 
 MEMBERS = 10
 
@@ -47,7 +47,7 @@ def run(split: int, python: str, compilations: Compilations) -> dict[str, dict[s
     import bayesnn_ppl as bnn
 
     problem = Problem("airfoil", "16-16", split=split)
-    kernel = bnn.kernels.MCLMC(problem.model, steps_per_draw=10)
+    kernel = bnn.kernels.MCLMC(problem.model, steps_per_draw=10, **MILE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mile = ours(
