@@ -128,9 +128,21 @@ def _held_out(cell: Cell, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]
     recorded(load_recipe(cell.recipe), cell.scale, cell.overrides, folder)
     diagnosis = folder / "diagnosis.json"
     return _read(folder / "metrics.json"), {
-        "verdict": _read(diagnosis).get("status") if diagnosis.is_file() else None,
+        **_convergence(_read(diagnosis) if diagnosis.is_file() else {}),
         "chains": config["chains"],
         "draws": config["draws"],
+    }
+
+
+def _convergence(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    """The verdict, and the worst of the function outputs, null where a run has none."""
+    functions = diagnosis.get("functions", {}).values()
+    rhats = [one["rhat_max"] for one in functions if one["rhat_max"] is not None]
+    sizes = [one["ess_bulk_min"] for one in functions if one["ess_bulk_min"] is not None]
+    return {
+        "verdict": diagnosis.get("status"),
+        "rhat_max": max(rhats, default=None),
+        "ess_bulk_min": min(sizes, default=None),
     }
 
 
@@ -177,7 +189,24 @@ def _shown(results: Results) -> str:
         blocks.append(table(("ARM", study.x.upper() or "X", metric.upper(), "SEEDS"), rows))
     note_of = study.scales[results.scale]["note"]
     missing = f"{results.missing} cells have no result. " if results.missing else ""
-    return "\n\n".join([*blocks, paragraph(f"{missing}Scale {results.scale}: {note_of}")])
+    blocks.append(paragraph(f"{missing}Scale {results.scale}: {note_of}"))
+    return "\n\n".join([*blocks, *map(paragraph, _judged(results))])
+
+
+def _judged(results: Results) -> list[str]:
+    """How many of the runs converged, in a sentence, where they have verdicts."""
+    table = results.table
+    if "verdict" not in table:
+        return []
+    runs = table.drop_duplicates("cell")
+    counts = runs["verdict"].value_counts()
+    if counts.empty:
+        return []
+    found = f"Verdicts of the runs: {', '.join(f'{n} {v}' for v, n in counts.items())}."
+    worst = runs["rhat_max"].max() if "rhat_max" in runs else math.nan
+    if not math.isnan(worst):
+        found += f" The largest R-hat of a function output is {worst:.2f}."
+    return [found]
 
 
 def _as_json(results: Results, folder: Path, failed: list[Outcome]) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def test_a_study_is_a_table_of_runs(mine, capsys):
     assert "PRIOR SCALE" in shown.out and "No cell has `reference_agreement`" in shown.out
     table = pd.read_parquet("out/results.parquet")
     assert list(table["x"]) == [0.01, 1.0] and (table["draws"] == 20).all()
+    _shows_how_far_the_runs_converged(mine / "out", table, shown.out)
     narrow, wide = table["rmse"]
     assert narrow > wide + 5, "A prior of weights near 0 can predict the mean alone."
     for cell in table["cell"]:
@@ -72,6 +73,18 @@ def test_a_study_is_a_table_of_runs(mine, capsys):
     again = json.loads(capsys.readouterr().out)
     assert [point["mean"] for point in again["points"]["rmse"]] == [narrow, wide]
     assert (mine / "out" / "results.parquet").read_bytes() == before
+
+
+def _shows_how_far_the_runs_converged(folder, table, shown):
+    for line in table.itertuples():
+        found = json.loads((folder / "cells" / line.cell / "run" / "diagnosis.json").read_text())
+        functions = found["functions"].values()
+        assert line.verdict == found["status"]
+        assert line.rhat_max == max(one["rhat_max"] for one in functions) > 0.9
+        assert line.ess_bulk_min == min(one["ess_bulk_min"] for one in functions) > 1
+    (status,) = set(table["verdict"])
+    largest = f"The largest R-hat of a function output is {table['rhat_max'].max():.2f}."
+    assert f"Verdicts of the runs: 2 {status}. {largest}" in " ".join(shown.split())
 
 
 def test_a_cell_that_sigterm_ends_goes_on_to_the_same_bits(mine, monkeypatch, capsys):
