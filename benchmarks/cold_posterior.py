@@ -8,8 +8,8 @@
 Reads the finished cells of each study: NLL, accuracy, the verdict, R-hat of the function outputs,
 and the acceptance or, of stochastic gradients, the thermometers of each run. Errors: over seeds
 where there are several; of a single seed, over the test rows. Differences to T = 1 are paired, by
-seed or by row. Without several seeds each chain's own NLL stands beside that of all, which says
-how much of it is the draws' chance.
+seed or by row. A single run is also scored by each chain alone and by half of its draws, which
+says how much of its NLL hangs on their number.
 """
 
 import argparse
@@ -28,14 +28,13 @@ def cells_of(folder: Path) -> list[dict[str, Any]]:
         cell, diagnosis = (
             json.loads(one.read_text()) for one in (path, path.parent / "run" / "diagnosis.json")
         )
-        figures = cell["figures"]
+        figures, functions = cell["figures"], diagnosis["functions"]["probability"]
         thermometers = diagnosis["temperatures"] or {}
         found.append(
             {name: cell[name] for name in ("arm", "x", "seed", "seconds")}
             | {name: figures[name] for name in ("nll", "accuracy", "chains", "draws", "verdict")}
-            | {name: figures[name] for name in ("rhat_max", "ess_bulk_min")}
+            | {name: functions[name] for name in ("rhat_max", "rhat_below_limit", "ess_bulk_min")}
             | {
-                "rhat_below_limit": diagnosis["functions"]["probability"]["rhat_below_limit"],
                 "acceptance": diagnosis["sampler"]["acceptance"],
                 "divergences": diagnosis["sampler"]["divergences"],
                 "thermometers": thermometers,
@@ -45,16 +44,30 @@ def cells_of(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: (one["arm"], one["x"], one["seed"]))
 
 
-def row_scores(run: str) -> tuple[np.ndarray, list[float]]:
-    """-log score of each row of the probe, (N,), and the mean of each chain alone."""
+def row_scores(run: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """-log score of each test row, (N,), and what else there is to say of one run.
+
+    `chains`: the NLL of each chain alone; `half`: that of the first half of each chain's draws;
+    `unseen`: the share of rows to whose label no draw gives a hundredth of probability.
+    """
     from scipy.special import logsumexp
 
     import bayesnn_ppl as bnn
+    from bayesnn_ppl.cli.runs import open_run
 
-    log_p = bnn.load(run).log_likelihood().astype(np.float64)  # (chain, draw, N)
-    chains, draws, _ = log_p.shape
-    whole = math.log(chains * draws) - logsumexp(log_p, axis=(0, 1))
-    return whole, (math.log(draws) - logsumexp(log_p, axis=1)).mean(axis=1).tolist()
+    opened = open_run(Path(run))
+    posterior = bnn.load(run, model=opened.load_model(None)[0])
+    log_p = posterior.log_likelihood(*opened.load_data().test).astype(np.float64)
+
+    def scores(some: np.ndarray) -> np.ndarray:  # of (chain, draw, N)
+        values: np.ndarray = math.log(some.shape[0] * some.shape[1]) - logsumexp(some, axis=(0, 1))
+        return values
+
+    return scores(log_p), {
+        "chains": [float(scores(chain[None]).mean()) for chain in log_p],
+        "half": float(scores(log_p[:, : log_p.shape[1] // 2]).mean()),
+        "unseen": float((log_p.max(axis=(0, 1)) < math.log(0.01)).mean()),
+    }
 
 
 def of_mean(values: np.ndarray) -> tuple[float, float]:
@@ -68,23 +81,21 @@ def points_of(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for arm in sorted({cell["arm"] for cell in cells}):
         own = [cell for cell in cells if cell["arm"] == arm]
         values: dict[float, np.ndarray] = {}  # by seed, or by row
-        chains: dict[float, list[float]] = {}
+        more: dict[float, dict[str, Any]] = {}
         several = len({cell["seed"] for cell in own}) > 1
         for x in sorted({cell["x"] for cell in own}):
             here = [cell for cell in own if cell["x"] == x]
             if several:
                 values[x] = np.array([cell["nll"] for cell in here])
             else:
-                values[x], chains[x] = row_scores(here[0]["run"])
+                values[x], more[x] = row_scores(here[0]["run"])
         for x, scores in values.items():
             mean, error = of_mean(scores)
             point = {"arm": arm, "x": x, "nll": mean, "error": error, "over": len(scores)}
             if 1.0 in values and x != 1.0 and len(values[1.0]) == len(scores):
                 difference, its_error = of_mean(scores - values[1.0])
                 point |= {"difference": difference, "difference_error": its_error}
-            if x in chains:
-                point["chains"] = chains[x]
-            points.append(point)
+            points.append(point | more.get(x, {}))
     return points
 
 

@@ -36,6 +36,20 @@ def test_both_temperatures_are_swept():
     assert len(cells) == 30
 
 
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", study_names())
+def test_steps_of_minibatch_samplers_go_with_the_temperature(name, scale):
+    # A step of ε T on U/T moves as one of ε on U; one of ε would be 1/T times too long.
+    steps = {}
+    for cell in load_study(name).cells(scale):
+        settings = load_recipe(cell.recipe).at(scale, cell.overrides)
+        if settings.get("kernel") not in ("sgld", "sghmc"):
+            continue
+        temperature = settings["posterior_temperature"] * settings.get("temperature", 1.0)
+        steps.setdefault(cell.recipe, set()).add(round(settings["step_size"] / temperature, 12))
+    assert all(len(unit) == 1 for unit in steps.values()), steps
+
+
 def test_places_of_lists_and_tables():
     assert {c.x for c in load_study("depth").cells("full")} == {1.0, 2.0, 3.0, 4.0}
     assert {c.x for c in load_study("width").cells("full")} == {16, 32, 64, 128, 256, 512}
