@@ -121,11 +121,12 @@ def add_sampling(parser: Parser) -> None:
     option(
         group,
         "--init",
-        "where chains start: at draws from the prior, or at networks trained apart, one for each "
-        "chain, which spares the warm-up the way there",
+        "where chains start: at draws from the prior, where the network's own initialisers put its "
+        "weights, or at networks trained apart, one for each chain, which spares the warm-up the "
+        "way there",
         shown=shown("init"),
-        type=choice("prior", "ensemble"),
-        metavar="{prior,ensemble}",
+        type=choice("prior", "network", "ensemble"),
+        metavar="{prior,network,ensemble}",
         unit="word",
     )
     switch(group, "--float64", "double precision")

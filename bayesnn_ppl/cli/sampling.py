@@ -292,7 +292,7 @@ def draw(
             seed=options["seed"],
             chain_method=options["chain_method"],
             mesh=mesh,
-            init=bnn.approximations.Ensemble() if options["init"] == "ensemble" else None,
+            init=_start(options["init"]),
             thinning=options["thinning"],
             float64=options["float64"],
             progress=progress,
@@ -304,6 +304,13 @@ def draw(
     except KeyboardInterrupt:
         advice = "" if out is None else f" `bayesnn resume {out}` goes on from here."
         raise InterruptedError(f"Interrupted before the first draw was kept.{advice}") from None
+
+
+def _start(word: str) -> Any:
+    """`init` of `sample` for the word of `--init`."""
+    if word == "prior":
+        return None
+    return bnn.approximations.Ensemble() if word == "ensemble" else word
 
 
 @contextmanager

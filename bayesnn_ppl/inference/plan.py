@@ -25,7 +25,7 @@ from bayesnn_ppl.inference.provenance import describe_run, kept
 from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
 from bayesnn_ppl.inference.sharing import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
-from bayesnn_ppl.inference.starts import resolve_start
+from bayesnn_ppl.inference.starts import network_sites, resolve_start
 from bayesnn_ppl.inference.streamed_run import RowBlocks, StreamedRun
 from bayesnn_ppl.inference.streaming import (
     StreamPlan,
@@ -72,10 +72,18 @@ class Plan:
     share: Share = field(default_factory=lambda: Share(ALONE, (0, 0), False, False))
     chains: int = 0  # of the whole run, of which `settings` has those of this program
 
+    @property
+    def start(self) -> str:
+        """Where chains start, in a word."""
+        if self.trainer is not None:
+            return "trained"
+        if self.settings.networks:
+            return "network"
+        return "given" if self.values else "drawn"
+
     def describe(self, **more: Any) -> dict[str, Any]:
         """The provenance of the run, as JSON-ready values, with `more` of what happened."""
         units = self.standardisation
-        start = "trained" if self.trainer is not None else "given" if self.values else "drawn"
         streamed = {} if self.stream is None else self.stream.describe()
         with arithmetic(float64=self.settings.float64):
             described = describe_run(
@@ -91,7 +99,7 @@ class Plan:
                     "thinning": self.thinning,
                     "seed": self.seed,
                     "chain_method": self.chain_method,
-                    "start": self.started or start,
+                    "start": self.started or self.start,
                     "interrupted": False,
                     "standardisation": None if units is None else units.to_dict(),
                     **kept(self.keep, self.probe),
@@ -143,6 +151,9 @@ def make_plan(
         _warn_of_cold_latents(summary)
         trainer = init if callable(getattr(init, "starts", None)) else None
         check_sharing(kernel, trainer, done_when, chains, on_disk=on_disk)
+        networks: tuple[str, ...] = ()
+        if isinstance(init, str) and init == "network":
+            networks, init = network_sites(kernel.model, summary, inputs, targets, chains), {}
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
         own = chains if current().collective else chains // current().count
         mesh, arrangement = place_chains(
@@ -171,6 +182,7 @@ def make_plan(
         float64,
         weights=keep.weights != "none",
         discrete=tuple(summary.discrete_latents),
+        networks=networks,
     )
     share = share_of(settings, chains, on_disk=on_disk)
     if own < chains:
@@ -261,7 +273,7 @@ def _execute(
             share=plan.share,
         )
         if before is None:
-            run.start(keys, plan.values, given=bool(plan.values))
+            run.start(keys, plan.values, start=plan.start)
             sink.checkpoint(run.state, "warmup", 0, now=True)
         else:
             run.restore(before)

@@ -85,6 +85,7 @@ def compile_program(
         settings.arrangement,
         settings.float64,
         settings.weights,
+        settings.networks,
         settings.mesh,
         str(shapes),
         blocks,

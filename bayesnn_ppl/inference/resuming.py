@@ -202,7 +202,7 @@ def _same_plan(
     """The plan of the run, from its configuration and what the caller brought."""
     run = folder.config
     if folder.commit_record["checkpoint"] is None and (
-        folder.commit_record["complete"] or run["start"] != "drawn"
+        folder.commit_record["complete"] or run["start"] not in ("drawn", "network")
     ):
         raise ValueError(
             f"The run `{folder.path}` has no sampler's state to go on from: it was saved from "
@@ -228,7 +228,7 @@ def _same_plan(
         seed=run["seed"],
         chain_method=run["chain_method"],
         mesh=mesh,
-        init=None,
+        init="network" if run["start"] == "network" else None,
         thinning=run["thinning"],
         float64=run["precision"] == "float64",
         keep=keep,

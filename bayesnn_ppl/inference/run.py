@@ -113,7 +113,7 @@ class Run:
         """Go on from a state that `state` gave; ValueError when it is of another program."""
         self._state = arrays_to_state(arrays, self._program.state)
 
-    def start(self, keys: jax.Array, values: Mapping[str, Any], *, given: bool) -> None:
+    def start(self, keys: jax.Array, values: Mapping[str, Any], *, start: str) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""
         with self._timed("start"):
             keys, values = everywhere((keys, dict(values)), self._settings.mesh)
@@ -122,7 +122,7 @@ class Run:
                 z, faults, started = jax.tree.map(np.asarray, (z, faults, started))
             model = self._settings.kernel.model
             problem = explain_faults(
-                model, *self._host_data, z, faults, given, self._settings.discrete
+                model, *self._host_data, z, faults, start, self._settings.discrete
             )
             if problem is not None:
                 raise RuntimeError(problem)

@@ -15,9 +15,12 @@ from numpyro.infer import init_to_sample, init_to_uniform
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.discrete_latents import constrained
+from bayesnn_ppl.inference.training_starts import check_initialised, initialised_sites
 from bayesnn_ppl.training_keys import clean
 
-__all__ = ["ShapesFirst", "explain_faults", "resolve_start"]
+__all__ = ["ShapesFirst", "explain_faults", "network_sites", "resolve_start"]
+
+_TRIED = {"drawn": "in 100 draws. ", "network": "where the network's initialisers put them. "}
 
 
 def from_prior(site: Any = None, *, values: Mapping[str, Any]) -> Any:
@@ -103,9 +106,25 @@ def resolve_start(
         strategy = init() if numpyros and not isinstance(init, partial) else init
         return partial(_by_strategy, strategy=strategy), {}
     raise TypeError(
-        "`init` must be None (draws from the prior), a strategy of numpyro.infer such as "
-        f"`init_to_median()`, or a mapping from site names to values, not {init!r}."
+        '`init` must be None (draws from the prior), "network" (its initialisers), a '
+        "strategy of numpyro.infer such as `init_to_median()`, an ensemble to train, or a mapping "
+        f"from site names to values, not {init!r}."
     )
+
+
+def network_sites(
+    model: Any, summary: ModelSummary, x: Any, y: Any, chains: int
+) -> tuple[str, ...]:
+    """The latent sites that chains start at the initialisers' values of; ValueError if none."""
+    known = {n: v for n, v in initialised_sites(model, x, y).items() if n in summary.latents}
+    check_initialised(
+        known,
+        word='init="network"',
+        who="chains",
+        several=chains > 1,
+        instead="Leave `init` out, and chains start at draws from the prior",
+    )
+    return tuple(known)
 
 
 def _positions(
@@ -147,7 +166,7 @@ def explain_faults(
     y: Any,
     z: Mapping[str, Any],
     faults: Mapping[str, Any],
-    given: bool,
+    start: str,
     discrete: Sequence[str] = (),
 ) -> str | None:
     """A sentence on the first chain without a finite start, or None when all have one.
@@ -156,7 +175,7 @@ def explain_faults(
         model, x, y: the program and its data.
         z: unconstrained positions, leading axis chain.
         faults: flags of `traced._position`, leading axis chain.
-        given: whether the caller gave the positions.
+        start: of the plan: how the positions were found.
         discrete: the sites among them that are whole numbers.
     """
     by_site = {name: np.asarray(flags) for name, flags in faults["gradient"].items()}
@@ -171,7 +190,7 @@ def explain_faults(
     return (
         f"No finite starting point was found for {bad.size} of {energy.size} chains (chain "
         f"{chain} is the first), "
-        + ("at the positions given. " if given else "in 100 draws. ")
+        + _TRIED.get(start, "at the positions given. ")
         + (f"The log density is not finite at the sites {culprits}. " if culprits else "")
         + (f"Its gradient is not finite for {gradients[:5]}. " if gradients else "")
         + "Standardise inputs and targets, narrow the prior, or give `init=` a position "

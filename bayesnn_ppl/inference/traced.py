@@ -26,6 +26,7 @@ from bayesnn_ppl.identity import fresh_kernel
 from bayesnn_ppl.inference.discrete_latents import constrained, drawn
 from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.starts import ShapesFirst
+from bayesnn_ppl.inference.training_starts import drawn_by_networks
 from bayesnn_ppl.mesh import manual_axes
 from bayesnn_ppl.training_keys import clean
 
@@ -73,6 +74,7 @@ class Settings:
     float64: bool
     weights: bool = True  # whether draws of the weights leave the device
     discrete: tuple[str, ...] = ()  # latent sites that the kernel moves without a gradient
+    networks: tuple[str, ...] = ()  # latent sites that start where Flax's initialisers say
 
 
 def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -242,7 +244,11 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     key, draw_key = jax.random.split(key)
     rows = rows_at_once(settings.kernel)
     args = (x, y) if rows is None else (x[:rows], y[:rows])
-    model, strategy = clean(settings.kernel.model), partial(settings.strategy, values=values)
+    model = clean(settings.kernel.model)
+    if settings.networks:
+        draw_key, network_key = jax.random.split(draw_key)
+        values = drawn_by_networks(model, settings.networks, network_key, *args)
+    strategy = partial(settings.strategy, values=values)
     whole: dict[str, Any] = {}
     if settings.discrete:  # NumPyro would sum over them; held, they count as the kernel counts them
         draw_key, whole_key = jax.random.split(draw_key)

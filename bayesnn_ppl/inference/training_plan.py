@@ -15,7 +15,7 @@ from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.inference.arrangement import members_together
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.training_program import Recipe
-from bayesnn_ppl.inference.training_starts import initialised_sites
+from bayesnn_ppl.inference.training_starts import check_initialised, initialised_sites
 from bayesnn_ppl.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.training_keys import clean
@@ -224,16 +224,11 @@ def resolve_training_start(
     known = {n: v for n, v in initialised_sites(model, x, y).items() if n in summary.latents}
     if start == "auto":
         return "network" if any(known.values()) else "prior"
-    if not known:
-        raise ValueError(
-            'With start="network" members start where the network\'s initialisers say, but the '
-            "program declares no Flax network with a prior on each parameter: it writes its "
-            'weights out, or has a prior that spans several parameters. Use start="prior".'
-        )
-    if members > 1 and not any(known.values()):
-        raise ValueError(
-            'With start="network" all members would start alike: the network is a Flax NNX '
-            "module, whose parameters were drawn once, when it was built. Use "
-            'start="prior", or a Flax Linen module.'
-        )
+    check_initialised(
+        known,
+        word='start="network"',
+        who="members",
+        several=members > 1,
+        instead='Use start="prior"',
+    )
     return start

@@ -1,6 +1,6 @@
-"""Where training starts: the initialisers of a program's networks, or a draw from its prior."""
+"""Starts by the initialisers of a program's networks, of trainings and of chains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,13 @@ from numpyro.primitives import Messenger
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.training_keys import clean
 
-__all__ = ["initialised_sites", "member_starts", "start_position"]
+__all__ = [
+    "check_initialised",
+    "drawn_by_networks",
+    "initialised_sites",
+    "member_starts",
+    "start_position",
+]
 
 
 class _Initialisers(Messenger):
@@ -67,6 +73,16 @@ def start_position(
     return {name: unconstrained(trace[name]) for name in latents}
 
 
+def drawn_by_networks(
+    model: Callable[..., Any], sites: tuple[str, ...], key: Any, x: Any, y: Any
+) -> dict[str, Any]:
+    """What the initialisers of Flax say for these sites, in constrained space; traceable."""
+    initialisers = _Initialisers(clean(model))
+    handlers.seed(initialisers, key)(x, y)
+    # Flax draws in single precision, whatever is asked of JAX.
+    return {site: jnp.asarray(initialisers.values[site], jnp.result_type(float)) for site in sites}
+
+
 def member_starts(
     model: Callable[..., Any], latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
 ) -> dict[str, Any]:
@@ -96,3 +112,29 @@ def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bo
 
     jax.eval_shape(run, x, y)
     return found
+
+
+def check_initialised(
+    sites: Mapping[str, bool], *, word: str, who: str, several: bool, instead: str
+) -> None:
+    """Raise ValueError unless networks say where to start, and not all in the same place.
+
+    Args:
+        sites: of `initialised_sites`, the latent ones.
+        word: the argument that asks for it.
+        who: what starts there.
+        several: whether there are more than one.
+        instead: what to do otherwise, as a clause.
+    """
+    if not sites:
+        raise ValueError(
+            f"With {word} {who} start where the network's initialisers say, but the "
+            "program declares no Flax network with a prior on each parameter: it writes its "
+            f"weights out, or has a prior that spans several parameters. {instead}."
+        )
+    if several and not any(sites.values()):
+        raise ValueError(
+            f"With {word} all {who} would start alike: the network is a Flax NNX "
+            "module, whose parameters were drawn once, when it was built. "
+            f"{instead}, or use a Flax Linen module."
+        )

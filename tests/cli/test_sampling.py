@@ -180,6 +180,12 @@ def test_an_ensemble_is_where_chains_start(own_program_on_an_ensemble, capsys):
     assert "starts Chains started" in shown, "The diagnosis says how far apart."
 
 
+def test_the_initialisers_of_the_network_are_where_chains_start(here):
+    line = "sample linear --init network --out r --no-diagnose --quiet"
+    assert main([*line.split(), *TINY]) == 0
+    assert json.loads((here / "r" / "config.json").read_text())["start"] == "network"
+
+
 def test_the_data_choose_likelihood_and_classes():
     model = zoo.build("mlp", {}, task="classification", classes=3)
     assert model.likelihood == bnn.likelihoods.categorical(3)
