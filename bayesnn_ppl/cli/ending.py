@@ -106,6 +106,8 @@ def ended(posterior: Any, asked: dict[str, Any] | None) -> str:
         )
     if end["by"] == "max_time":
         return f"Ended by its time, {end['max_seconds']:g} s, {made}."
+    if end["by"] == "stopped":
+        return f"Ended {made}, since all chains had stopped."
     if end["by"] == "interrupt":
         return f"Ended by Ctrl-C {made}."
     if asked is None:

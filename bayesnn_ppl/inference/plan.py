@@ -294,7 +294,7 @@ def _execute(
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
         }
         if isinstance(sink, FolderSink):
-            if run.ended["by"] == "convergence":  # it has all the draws that were wanted of it
+            if run.ended["by"] in ("convergence", "stopped"):  # more draws are not wanted of it
                 happened["draws_requested"] = draws = sink.done
             sink.finish(run.state(), complete=sink.done >= draws, **happened)
             plan.share.team.agree("the run is finished")

@@ -215,7 +215,7 @@ class Run:
             if any(self._team.agree(stop or self._share.interrupted)):
                 self.ended_early, self.ended = True, {"by": "callback"}
                 break
-            if done < total and self._is_done(phase, done):
+            if done < total and (self._is_still(statistics) or self._is_done(phase, done)):
                 break
         return done
 
@@ -236,6 +236,18 @@ class Run:
                 "longer finite. It stays at its last good draw. Take a smaller step size, or "
                 "start where the gradients are smaller."
             )
+
+    def _is_still(self, statistics: Mapping[str, np.ndarray]) -> bool:
+        """Whether all chains of all processes have stopped: more draws would be of no use."""
+        if "stopped" not in statistics:
+            return False
+        still = len(self.stopped) == self._settings.chains
+        if not all(self._team.agree(still)):
+            return False
+        if self.ended["by"] != "stopped":
+            self._bar.say("All chains have stopped, so the run ends.")
+        self.ended = {"by": "stopped"}
+        return True
 
     def _make(self, phase: str, done: int, count: int, thinning: int) -> tuple[Any, Any]:
         """The state `count` draws later, and the buffers that hold these draws."""

@@ -43,7 +43,8 @@ def sample(
 
     One function, "advance all chains by a block of draws", is compiled and called in a loop;
     an equal run later in the same process compiles nothing. Ctrl-C ends the run and returns
-    the draws made so far.
+    the draws made so far. A run whose chains have all stopped, at a draw that was not finite, ends
+    there.
 
     Args:
         kernel: any `numpyro.infer.mcmc.MCMCKernel` built from a model: `NUTS(model)`,

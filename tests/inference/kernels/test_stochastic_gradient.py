@@ -79,6 +79,27 @@ def test_a_chain_that_is_not_finite_stops_at_its_last_good_draw(regression, caps
     assert (posterior.statistics["n_steps"][0, draw + 1 :] == 0).all()
 
 
+@pytest.mark.parametrize("warmup", [0, 2000])
+def test_a_run_ends_when_all_of_its_chains_have_stopped(regression, capsys, tmp_path, warmup):
+    kernel = SGHMC(cliff, step_size=1e-2, batch_size=8, steps_per_draw=4)
+    posterior = bnn.sample(
+        kernel,
+        *regression,
+        warmup=warmup,
+        draws=20_000,
+        chains=2,
+        init={"theta": np.array([2.9, 2.9], np.float32)},
+        out=tmp_path / "run",
+    )
+    made = posterior.provenance["draws"]
+    assert 0 < made < 2000 and posterior.statistics["stopped"][:, -1].all()
+    assert posterior.provenance["ended"] == {"by": "stopped"}
+    assert posterior.provenance["stopped_chains"] == [0, 1]
+    assert capsys.readouterr().err.count("All chains have stopped, so the run ends.") == 1
+    again = bnn.resume(tmp_path / "run", kernel, *regression, progress=False)
+    assert again.provenance["draws"] == made, "The run is complete."
+
+
 def test_resume_gives_the_same_bits(regression, tmp_path):
     kernel = SGHMC(
         LINEAR, minibatches="epoch", preconditioner=RMSProp(), **(SHORT | {"step_size": 1e-2})
