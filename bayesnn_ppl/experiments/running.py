@@ -185,7 +185,9 @@ def _backend(jobs: int, engine: str, scheduler: str | None) -> Iterator[int]:
     import joblib
 
     if engine == "processes":
-        with joblib.parallel_config(backend="loky"):
+        with joblib.parallel_config(backend="loky"), warnings.catch_warnings():
+            # Loky renews a process that has grown by 300 MB, as compiled programs and data do.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs")
             yield jobs
         return
     try:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pandas as pd
 import pytest
@@ -108,6 +109,15 @@ def test_two_processes_give_the_same_table(study, folder, expected):
     outcomes = run_study(study, "tiny", folder, figures_of, jobs=2)
     assert [o.cell for o in outcomes] == study.cells("tiny") and all(o.ran for o in outcomes)
     assert len(logged(folder)) == len(set(logged(folder))) == 8
+    pd.testing.assert_frame_equal(table_of(study, folder), expected)
+
+
+def test_processes_that_grow_are_renewed_without_a_word(study, folder, expected):
+    (folder.parent / "grows").touch()
+    with warnings.catch_warnings(record=True) as seen:  # an error would end joblib's own thread
+        warnings.simplefilter("always")
+        run_study(study, "tiny", folder, figures_of, jobs=2)
+    assert not seen
     pd.testing.assert_frame_equal(table_of(study, folder), expected)
 
 
