@@ -6,10 +6,10 @@
         runs/study-cold-posterior-mnist160-cpu [--out benchmarks/results]
 
 Reads the finished cells of each study: NLL, accuracy, the verdict, R-hat of the function outputs,
-and the acceptance or, of stochastic gradients, the thermometers of each run. Errors: over seeds
-where there are several; of a single seed, over the test rows. Differences to T = 1 are paired, by
-seed or by row. A single run is also scored by each chain alone and by half of its draws, which
-says how much of its NLL hangs on their number.
+and the acceptance or, of stochastic gradients, the kinetic temperature of each run. Errors: over
+seeds where there are several; of a single seed, over the test rows. Differences to T = 1 are
+paired, by seed or by row. A single run is also scored by each chain alone and by half of its
+draws, which says how much of its NLL hangs on their number.
 """
 
 import argparse
@@ -29,7 +29,6 @@ def cells_of(folder: Path) -> list[dict[str, Any]]:
             json.loads(one.read_text()) for one in (path, path.parent / "run" / "diagnosis.json")
         )
         figures, functions = cell["figures"], diagnosis["functions"]["probability"]
-        thermometers = diagnosis["temperatures"] or {}
         found.append(
             {name: cell[name] for name in ("arm", "x", "seed", "seconds")}
             | {name: figures[name] for name in ("nll", "accuracy", "chains", "draws", "verdict")}
@@ -37,11 +36,23 @@ def cells_of(folder: Path) -> list[dict[str, Any]]:
             | {
                 "acceptance": diagnosis["sampler"]["acceptance"],
                 "divergences": diagnosis["sampler"]["divergences"],
-                "thermometers": thermometers,
+                "kinetic": kinetic_temperature(diagnosis["temperatures"]),
                 "run": str(path.parent / "run"),
             }
         )
     return sorted(found, key=lambda one: (one["arm"], one["x"], one["seed"]))
+
+
+def kinetic_temperature(thermometers: dict[str, Any] | None) -> dict[str, float] | None:
+    """In units of T: of all coordinates, and of the hottest parameter array; None of full batches.
+
+    Far above 1 where minibatches bring more heat than the friction takes out.
+    """
+    if not thermometers:
+        return None
+    arrays = thermometers["arrays"]
+    values, sizes = zip(*((a["kinetic"]["value"], a["elements"]) for a in arrays), strict=True)
+    return {"mean": float(np.average(values, weights=sizes)), "hottest": max(values)}
 
 
 def row_scores(run: str) -> tuple[np.ndarray, dict[str, Any]]:
@@ -102,13 +113,16 @@ def points_of(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def markdown(study: dict[str, Any]) -> str:
     """A table of the temperatures of each arm."""
     lines = [
-        "| arm | T | NLL | less that at T = 1 | accuracy | acceptance | largest R-hat | verdicts |",
-        "|---|---|---|---|---|---|---|---|",
+        "| arm | T | NLL | less that at T = 1 | accuracy | acceptance | kinetic temperature / T | "
+        "largest R-hat | verdicts |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for point in study["points"]:
         cells = [c for c in study["cells"] if (c["arm"], c["x"]) == (point["arm"], point["x"])]
         rhats = [c["rhat_max"] for c in cells if c["rhat_max"] is not None]
         accepted = [p for c in cells for p in c["acceptance"] or []]
+        heat = [(c["kinetic"]["mean"], c["kinetic"]["hottest"]) for c in cells if c["kinetic"]]
+        mean, hottest = np.mean(heat, axis=0) if heat else (0, 0)
         less = ""
         if "difference" in point:
             less = f"{point['difference']:.3f} ± {point['difference_error']:.3f}"
@@ -116,6 +130,7 @@ def markdown(study: dict[str, Any]) -> str:
             f"| {point['arm']} | {point['x']:g} | {point['nll']:.3f} ± {point['error']:.3f} "
             f"| {less} | {np.mean([c['accuracy'] for c in cells]):.3f} "
             f"| {f'{min(accepted):.2f}' if accepted else ''} "
+            f"| {f'{mean:.2f}, hottest array {hottest:.1f}' if heat else ''} "
             f"| {f'{max(rhats):.2f}' if rhats else ''} "
             f"| {', '.join(sorted({c['verdict'] for c in cells}))} |"
         )
@@ -140,7 +155,12 @@ def draw(studies: dict[str, Any], path: Path) -> None:
             for point in own:
                 chains = point.get("chains", [])
                 ax.plot([point["x"]] * len(chains), chains, "_", color="grey", zorder=1)
-        ax.set(xscale="log", xlabel="temperature", ylabel="test NLL [nats]", title=name)
+        ax.set(
+            xscale="log",
+            xlabel="temperature",
+            ylabel="test NLL [nats]",
+            title=f"{name}, {study['scale']}",
+        )
         ax.legend()
     figure.savefig(path, dpi=150)
 
