@@ -218,8 +218,8 @@ class ChEES(ModelKernel):
             points, momenta, state.gradient, density, step * learned.scale, leapfrogs
         )
         # The difference of squares as a product: coordinate by coordinate, before the sum.
-        kinetic_loss = 0.5 * ((momenta - new_momenta) * (momenta + new_momenta)).sum(axis=1)
-        ratio = jax.vmap(log_ratio)(terms, state.terms) + kinetic_loss
+        kinetic_losses = 0.5 * (momenta - new_momenta) * (momenta + new_momenta)
+        ratio = jax.vmap(log_ratio)(terms, state.terms, kinetic_losses)
         decision = jax.vmap(metropolis)(ratio, uniform)
         choose = jax.vmap(Decision.choose)
         points_after, momenta_after, gradient, terms = choose(

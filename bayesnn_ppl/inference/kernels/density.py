@@ -1,5 +1,6 @@
 """The log density of a program, as a function of one vector of unconstrained coordinates."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -7,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
@@ -41,8 +43,9 @@ class Density:
     def terms(self, vector: Any) -> Terms:
         """Site -> its log densities, element by element, scaled as the program scales them.
 
-        The likelihood has one for each row, so that differences between two points can be
-        formed row by row: in float32 the spacing of numbers near 5e5 is 0.03.
+        The likelihood has one for each row and a prior one for each of its coordinates, so that
+        differences between two points can be formed one by one: in float32 the spacing of numbers
+        near 5e5 is 0.03, and near 8e7 it is 8.
         """
         model = handlers.substitute(
             self.model,
@@ -56,7 +59,7 @@ class Density:
             if site["intermediates"]:
                 log_p = site["fn"].log_prob(site["value"], site["intermediates"])
             else:
-                log_p = site["fn"].log_prob(site["value"])
+                log_p = _one_by_one(site).log_prob(site["value"])
             terms[name] = log_p if site["scale"] is None else site["scale"] * log_p
         return terms
 
@@ -83,6 +86,60 @@ def potential_energy(terms: Terms) -> Any:
     return -sum((jnp.sum(term) for term in terms.values()), start=jnp.zeros(()))
 
 
-def log_ratio(new: Terms, old: Terms) -> Any:
-    """log p(θ_new) - log p(θ_old), summed after the differences are formed term by term."""
-    return sum((jnp.sum(new[name] - old[name]) for name in new), start=jnp.zeros(()))
+def log_ratio(new: Terms, old: Terms, *differences: Any) -> Any:
+    """log p(θ_new) - log p(θ_old), and what is to be added to it; a scalar.
+
+    Sums are formed after the differences, term by term, and all in one sum that carries its
+    rounding errors along: a trajectory of millions of coordinates may turn 1e7 of potential into
+    kinetic energy, and what counts is 0.01 of what is left.
+
+    Args:
+        new, old: terms at the two points.
+        differences: further addends of any shape, such as kinetic energies by coordinate.
+    """
+    addends = [*(new[name] - old[name] for name in new), *differences]
+    high, low = functools.reduce(_two_sum, (_compensated_sum(addend) for addend in addends))
+    return high + low
+
+
+def _one_by_one(site: Mapping[str, Any]) -> Any:
+    """A site's distribution; of a latent array, that of its elements where they are independent.
+
+    A scale of its own shape counts for whole events, so such a site is left alone.
+    """
+    fn = site["fn"]
+    if site["is_observed"] or jnp.ndim(0.0 if site["scale"] is None else site["scale"]):
+        return fn
+    while isinstance(fn, dist.Independent):
+        fn = fn.base_dist
+    return fn
+
+
+def _compensated_sum(array: Any) -> tuple[Any, Any]:
+    """The sum of all elements, as a sum of two numbers of which the second is a rounding error.
+
+    Nothing is reshaped, so that rows on several devices stay there.
+    """
+    zero = jnp.zeros((), array.dtype)
+    return jax.lax.reduce(
+        (array, jnp.zeros_like(array)), (zero, zero), _two_sum, tuple(range(array.ndim))
+    )
+
+
+def _two_sum(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """(a, a') + (b, b') with about twice the digits of either.
+
+    What a + b loses to rounding is itself a number of that precision: with s = fl(a + b) and
+    v = s - a, it is (a - (s - v)) + (b - v).
+
+    References:
+        Knuth, The Art of Computer Programming, volume 2, section 4.2.2, theorem B; Dekker (1971),
+        Numerische Mathematik 18.
+    """
+    (a, a_low), (b, b_low) = one, other
+    total = a + b
+    v = total - a
+    low = (a - (total - v)) + (b - v) + (a_low + b_low)
+    high = total + low
+    finite = jnp.isfinite(total)  # else total is all there is to say
+    return jnp.where(finite, high, total), jnp.where(finite, low - (high - total), 0.0)

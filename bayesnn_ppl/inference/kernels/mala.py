@@ -71,8 +71,8 @@ def mala_proposal(
     proposed_gradient, proposed_terms = density.gradient_and_terms(proposed)
     # (θ - θ')/√(2η) with θ' put in: subtracting the positions would lose digits in float32.
     noise_back = 0.5 * spread * (gradient + proposed_gradient) - noise
-    noise_difference = 0.5 * jnp.sum((noise - noise_back) * (noise + noise_back))
-    ratio = log_ratio(proposed_terms, terms) + noise_difference
+    noise_differences = 0.5 * (noise - noise_back) * (noise + noise_back)
+    ratio = log_ratio(proposed_terms, terms, noise_differences)
     return proposed, proposed_gradient, proposed_terms, ratio
 
 

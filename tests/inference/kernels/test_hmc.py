@@ -189,6 +189,51 @@ def test_differences_by_term_are_what_float32_can_resolve():
     assert np.abs(by_term).max() < 0.2 * np.abs(naive).max()
 
 
+def wide(x, y=None, *, batch_size=None):
+    """A prior of 2¹⁸ coordinates in two arrays, as networks have them."""
+    numpyro.sample("kernel", dist.Normal(0.0, 1.0).expand([2**9, 2**8]).to_event(2))
+    numpyro.sample("bias", dist.Normal(0.0, 1.0).expand([2**17]).to_event(1))
+    with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+        x, y = bnn.minibatch(x, y)
+        numpyro.sample("y", dist.Normal(x[:, 0], 1.0), obs=y)
+
+
+def test_energy_that_changes_sides_is_what_float32_can_resolve():
+    """From ten standard deviations off, 1.3e7 of potential energy becomes kinetic: spacing 1."""
+    generator = np.random.default_rng(0)
+    x, y = jnp.ones((2, 1)), jnp.ones(2)
+    start, noise = generator.normal(size=(2, 2**18)).astype(np.float32)
+    start *= 10
+    like = {"bias": jnp.zeros(2**17), "kernel": jnp.zeros((2**9, 2**8))}
+    density = Density.at(wide, (x, y), {}, like)
+    step_size, num_leapfrogs = 2e-3, 785  # a quarter of a period, as HMC's rule has it
+    point = Point(jnp.asarray(start), *density.gradient_and_terms(jnp.asarray(start)))
+    assert {name: term.shape for name, term in point.terms.items()} == {
+        "bias": (2**17,),
+        "kernel": (2**9, 2**8),
+        "y": (2,),
+    }
+    end, ratio, kinetic = jax.jit(
+        lambda noise: hmc_proposal(
+            point, noise, density, step_size=step_size, num_leapfrogs=num_leapfrogs
+        )
+    )(noise)
+
+    position, momentum = start.astype(float), noise.astype(float)
+    energy = 0.5 * np.sum(position**2 + momentum**2)
+    momentum -= 0.5 * step_size * position
+    for _ in range(num_leapfrogs):
+        position += step_size * momentum
+        momentum -= step_size * position
+    momentum += 0.5 * step_size * position
+    exact = energy - 0.5 * np.sum(position**2 + momentum**2)
+    assert abs(exact) > 1
+    assert float(ratio) == pytest.approx(exact, abs=0.3)
+    in_sums = potential_energy(point.terms) - potential_energy(end.terms)
+    in_sums += 0.5 * jnp.sum(noise**2) - kinetic
+    assert abs(float(in_sums) - exact) > 0.5
+
+
 def test_nothing_that_is_not_finite_is_accepted(regression):
     kernel = HMC(LINEAR, step_size=1e12, num_leapfrogs=4, adapt_step_size=False)
     posterior = bnn.sample(kernel, *regression, warmup=0, draws=20, chains=2, progress=False)
