@@ -47,23 +47,41 @@ def finished(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def markdown(records: dict[str, Any]) -> str:
-    """A table of scores, and one of the published figures."""
-    lines = ["| recipe | chains x draws | verdict | scores | s |", "|---|---|---|---|---|"]
+    """One row a recipe: what came of it, the published figures in parentheses, what differs."""
+    lines = [
+        "| recipe | data | chains x draws | verdict | scores (published) | s | what differs |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, one in sorted(records.items()):
-        scores = ", ".join(f"{SCORES[n]} {v:.3f}" for n, v in one["scores"].items())
-        drawn = f"{one['chains']} x {one['draws']}"
-        verdict, seconds = one["verdict"], f"{one['seconds']:,}".replace(",", " ")
-        lines.append(f"| `{name}` | {drawn} | {verdict} | {scores} | {seconds} |")
-    lines += ["", "| recipe | | published | here | what differs |", "|---|---|---|---|---|"]
-    for name, one in sorted(records.items()):
-        for number, figure in enumerate(one["published"]):
-            error = "" if not figure["error"] else f" ± {figure['error']:g}"
-            here = "-" if figure["here"] is None else f"{figure['here']:.3f}"
-            what = SCORES.get(figure["metric"], figure["metric"])
-            note = one["note"] if number == 0 else ""
-            first = f"`{name}`" if number == 0 else ""
-            lines.append(f"| {first} | {what} | {figure['published']:g}{error} | {here} | {note} |")
+        published = {figure["metric"]: figure for figure in one["published"]}
+        scores = ", ".join(
+            f"{SCORES[metric]} {_score(one['scores'].get(metric), published.get(metric))}"
+            for metric in SCORES
+            if metric in one["scores"] or metric in published
+        )
+        row = (
+            f"`{name}`",
+            one["data"],
+            f"{one['chains']} x {one['draws']}",
+            one["verdict"],
+            scores,
+            f"{one['seconds']:,}".replace(",", " "),
+            one["note"],
+        )
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
+
+
+def _score(here: float | None, published: dict[str, Any] | None) -> str:
+    """The figure, and the published one, in whose units it is repeated where they differ."""
+    figure = "-" if here is None else f"{here:.3f}"
+    if published is None:
+        return figure
+    error = f" ± {published['error']:g}" if published["error"] else ""
+    in_its_units = published["here"]
+    if here is not None and in_its_units is not None and abs(in_its_units - here) > 1e-6:
+        figure += f", in units of the standardised target {in_its_units:.3f}"
+    return f"{figure} ({published['published']:g}{error})"
 
 
 def main() -> None:

@@ -228,7 +228,7 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
                 f"The checkpoint does not fit this run: `{name}` is "
                 + ("missing." if array is None else f"{array.dtype}{array.shape}, ")
                 + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
-                + "It was made by another kernel, or another version of NumPyro."
+                + "It was made by another kernel, or another version of NumPyro or bayesnn_ppl."
             )
         if is_key and jax.process_count() == 1:
             words = jax.random.wrap_key_data(jax.numpy.asarray(array))
