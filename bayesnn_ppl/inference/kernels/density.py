@@ -120,6 +120,8 @@ def _compensated_sum(array: Any) -> tuple[Any, Any]:
 
     Nothing is reshaped, so that rows on several devices stay there.
     """
+    # A program's factor may be a whole number, or of bfloat16.
+    array = jnp.asarray(array, jnp.result_type(array, jnp.float32))
     zero = jnp.zeros((), array.dtype)
     return jax.lax.reduce(
         (array, jnp.zeros_like(array)), (zero, zero), _two_sum, tuple(range(array.ndim))

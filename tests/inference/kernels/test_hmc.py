@@ -234,6 +234,15 @@ def test_energy_that_changes_sides_is_what_float32_can_resolve():
     assert abs(float(in_sums) - exact) > 0.5
 
 
+def test_log_ratios_of_any_terms():
+    """A factor may be a whole number, a scalar or infinite; 1e8 comes and goes."""
+    zeros = {"a": jnp.zeros(2, int), "b": jnp.zeros(()), "c": jnp.zeros(3, jnp.bfloat16)}
+    terms = {"a": jnp.array([3, 4]), "b": jnp.asarray(1e8), "c": jnp.ones(3, jnp.bfloat16)}
+    assert log_ratio(terms, zeros, jnp.array([-1e8, 0.25])) == 10.25
+    assert log_ratio(terms | {"b": jnp.asarray(-jnp.inf)}, zeros) == -jnp.inf
+    assert jnp.isnan(log_ratio(terms | {"b": jnp.asarray(jnp.nan)}, zeros))
+
+
 def test_nothing_that_is_not_finite_is_accepted(regression):
     kernel = HMC(LINEAR, step_size=1e12, num_leapfrogs=4, adapt_step_size=False)
     posterior = bnn.sample(kernel, *regression, warmup=0, draws=20, chains=2, progress=False)
