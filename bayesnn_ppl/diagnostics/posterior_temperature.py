@@ -153,7 +153,9 @@ def read_temperatures(
         )
         if probe is not None:
             try:
-                series["functions"] = function_series(posterior, found, chains, x, y, probe)
+                series["functions"], series["shifts"] = function_series(
+                    posterior, found, chains, x, y, probe
+                )
             except ValueError as error:
                 notes.append(f"Function outputs were not looked at: {error}")
     return judge_temperatures(

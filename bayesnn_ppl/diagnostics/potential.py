@@ -43,7 +43,7 @@ __all__ = [
 
 _ROWS_AT_ONCE = 4096
 # What gradients at the draws may cost where nobody asked for them: a few seconds of two cores.
-_GRADIENTS, _OPERATIONS, _ROWS_TIMES_WEIGHTS = 400, 1e11, 2e10
+_GRADIENTS, _OPERATIONS, _ROWS_TIMES_WEIGHTS = 2000, 1e11, 2e10
 
 
 class Energies(NamedTuple):
@@ -183,7 +183,7 @@ def energies_at_draws(
 
 
 def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
-    """At how many draws, at most 400, the gradient over all data costs a few seconds.
+    """At how many draws, at most 2000, the gradient over all data costs a few seconds.
 
     Args:
         posterior: with its program and its weights.

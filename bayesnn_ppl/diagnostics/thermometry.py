@@ -29,6 +29,9 @@ STATUS_OF: Mapping[str, TemperatureStatus] = {
     "not known": "not known",
 }
 
+# Standard deviations by which the mean of an output may certainly be off.
+SHIFTED = 0.1
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -95,6 +98,7 @@ class Thermometry:
         temperature: T that was asked for; tolerance: the share by which a right one may miss it.
         arrays: one `ArrayTemperature` for each parameter array.
         functions: the same of directions of the function outputs, if they were looked at.
+        shifts: how far the means along those directions are off, in standard deviations.
         step_factor: by what to multiply the step size for the hottest array to be within half
             the tolerance, as far as its excess comes from the step; None where not known.
     """
@@ -107,6 +111,7 @@ class Thermometry:
     arrays: tuple[ArrayTemperature, ...]
     step_factor: float | None
     functions: tuple[ArrayTemperature, ...] = ()
+    shifts: tuple[Reading, ...] = ()
 
     @property
     def broken(self) -> bool:
