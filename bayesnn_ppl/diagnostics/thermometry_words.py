@@ -88,8 +88,8 @@ def output_sentences(
     unknown = [a for a in directions if a.kind == "not known"]
     if unknown:
         found.append(
-            f"{len(unknown)} of {len(directions)} directions of the function outputs: not known, the "
-            f"intervals are too wide{_range(unknown)}."
+            f"{len(unknown)} of {len(directions)} directions of the function outputs: not known, "
+            f"the intervals are too wide{_range(unknown)}."
         )
     moved = [r for r in shifts if r.lower > SHIFTED or r.upper < -SHIFTED]
     if moved:
