@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from numpyro.infer.util import constrain_fn
 
+from bayesnn_ppl.derivatives import derivatives_along
 from bayesnn_ppl.diagnostics.potential import Energies, Target, target_of, unconstrained
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.training_keys import clean
@@ -50,8 +51,7 @@ def _constrained(target: Target, z: Any, directions: Any, x: Any, y: Any) -> Any
     def one(pair: Any) -> Any:
         position, own = pair
         constrain = partial(constrain_fn, clean(target.model), (x, y), {})
-        move = jax.vmap(lambda t: jax.jvp(constrain, (position,), (t,))[1])
-        return constrain(position), move(own)
+        return derivatives_along(constrain, position, own)
 
     return jax.lax.map(one, (z, directions))
 

@@ -123,6 +123,24 @@ class Thermometry:
         """Whether configurational temperatures of all arrays were read."""
         return all(a.configurational is not None for a in self.arrays)
 
+    @property
+    def beyond(self) -> bool:
+        """Whether a temperature lies outside T/2 to 2 T.
+
+        However wide its interval, of a parameter array. A direction of the outputs is one number
+        and not a mean over many, so it must also lie two standard errors away from T.
+        """
+        of_arrays = [r for a in self.arrays for r in (a.configurational, a.kinetic) if r]
+        of_outputs = [
+            a.configurational
+            for a in self.functions
+            if a.configurational
+            and abs(a.configurational.value - self.temperature) > 2 * a.configurational.error
+        ]
+        return any(
+            not 0.5 <= reading.value / self.temperature <= 2 for reading in of_arrays + of_outputs
+        )
+
     def all_readings(self) -> list[tuple[str, Reading]]:
         """Every reading with the name of its array or direction."""
         return [
