@@ -40,6 +40,27 @@ def sgld(step_size, steps=200):
     return bnn.sample(kernel, X, Y, warmup=50, draws=1000, chains=4, seed=0, progress=False)
 
 
+@pytest.mark.parametrize("sub_batches", [1, 4])
+def test_all_rows_are_the_full_gradient(sub_batches):
+    """V4: SGLD on all rows has the stationary covariance of the full gradient, in closed form.
+
+    A step is z' = z - h P (z - m) + sqrt(2 h) xi, so the covariance is
+    (P - h P²/2)⁻¹. Rows drawn with replacement add 27 and 38 % to the variances here.
+    """
+    step_size = 2e-3
+    precision = np.eye(2) + X.T.astype(float) @ X / 0.25
+    exact = np.linalg.inv(precision - step_size / 2 * precision @ precision)
+    kernel = SGLD(
+        linear, step_size=step_size, batch_size=ROWS, steps_per_draw=20, sub_batches=sub_batches
+    )
+    made = bnn.sample(kernel, X, Y, warmup=20, draws=2500, chains=4, seed=0, progress=False)
+    draws = made.draws["w"]
+    assert bnn.diagnostics.ess_bulk(draws).min() > 4000
+    found = np.cov(draws.reshape(-1, 2).T)
+    # 4 000 effective draws know a variance to 2.2 %.
+    assert np.diag(found) == pytest.approx(np.diag(exact), rel=0.1)
+
+
 def judgement(found, name):
     return next(j for j in found.judgements if j.name == name)
 
