@@ -263,9 +263,11 @@ def _status(quantity: QuantityCalibration, p_value: float, false_alarm: float) -
         return "too narrow" if shift < 0 else "too wide"
     if max(abs(shift), abs(spread)) < _CLEAR:
         return "not calibrated"
-    if abs(shift) >= abs(spread):
-        return "shifted"
-    return "too narrow" if spread > 0 else "too wide"
+    # A large shift alone pushes ranks to the ends, as draws that are too narrow do.
+    narrow = spread > 0
+    if abs(shift) >= abs(spread) or narrow != (test.spread < 1):
+        return "shifted" if abs(shift) >= _CLEAR else "not calibrated"
+    return "too narrow" if narrow else "too wide"
 
 
 def _overall(found: Sequence[QuantityCalibration], failed: int, replications: int) -> Status:
