@@ -59,7 +59,7 @@ class Layout:
         found, begin = {}, 0
         for name, shape in self.shapes:
             end = begin + prod(shape)
-            found[name] = vectors[..., begin:end].reshape(*vectors.shape[:-1], *shape)
+            found[name] = vectors[..., begin:end].reshape((*vectors.shape[:-1], *shape))
             begin = end
         return found
 

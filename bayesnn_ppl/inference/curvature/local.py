@@ -125,7 +125,7 @@ class LocalProgram:
         """The values (..., *shape) of each site in a vector (..., d)."""
         parts = zip(self.sites, self.shapes, pairwise(self._ends), strict=True)
         return {
-            name: vector[..., begin:end].reshape(*vector.shape[:-1], *shape)
+            name: vector[..., begin:end].reshape((*vector.shape[:-1], *shape))
             for name, shape, (begin, end) in parts
         }
 
