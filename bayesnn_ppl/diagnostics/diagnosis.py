@@ -137,6 +137,7 @@ def diagnose(
     - *Exactness*: the kernel has an accept step, or temperatures say that spreads are right.
     - *Precision*: the Monte Carlo errors of means and standard deviations are at most
       1/sqrt(`ess_threshold`), in standard deviations and relative, and tails are light enough.
+      For functions labelled "probability" that vary by less than 0.05, 0.05 is the unit.
 
     Weights never decide, because their symmetries keep equivalent chains apart; outputs that are
     one constant over all draws are counted and left out.
@@ -228,7 +229,10 @@ def diagnose(
         "ess_limit": ess_limit,
     }
     function_summaries = {
-        name: summarise({name: array}, **measure, precision=True) for name, array in values.items()
+        name: summarise(
+            {name: array}, **measure, precision=True, probabilities=name == "probability"
+        )
+        for name, array in values.items()
     }
     weight_summaries = {
         layer: summarise(variables, **measure)

@@ -19,6 +19,8 @@ _WORST = 3
 # An output whose tail has this shape has no standard deviation that a run could find: the variance
 # of its squares is infinite from 1/4 on, and estimates of shapes scatter.
 HEAVY = 0.3
+# Probabilities that vary less than this are judged as if they varied so much.
+SMALL_PROBABILITY = 0.05
 
 
 def summarise(
@@ -28,6 +30,7 @@ def summarise(
     rhat_limit: float,
     ess_limit: float,
     precision: bool = False,
+    probabilities: bool = False,
 ) -> dict[str, Any]:
     """Convergence of a group of variables, element by element.
 
@@ -40,6 +43,7 @@ def summarise(
         rhat_threshold, rhat_limit: what the two shares of small R-hat are counted against.
         ess_limit: what the share of usable effective sample sizes is counted against.
         precision: also the largest Monte Carlo errors, see `_errors`.
+        probabilities: whether the variables are, which have a scale of their own.
     """
     parts: dict[str, list[NDArray]] = {field: [] for field in ("rhat", "bulk", "tail", "error")}
     names: list[tuple[str, NDArray, tuple[int, ...]]] = []
@@ -66,7 +70,7 @@ def summarise(
     joined = {field: np.concatenate(arrays) for field, arrays in parts.items()}
     rhat, bulk, tail = joined["rhat"], joined["bulk"], joined["tail"]
     smallest = np.fmin(bulk, tail)
-    errors = _errors(variables, names) if precision else {}
+    errors = _errors(variables, names, probabilities) if precision else {}
     return {
         "elements": total,
         "judged": total - constant - non_finite,
@@ -87,24 +91,39 @@ def summarise(
     }
 
 
-def _errors(variables: Draws, names: list[tuple[str, NDArray, tuple[int, ...]]]) -> dict[str, Any]:
+def _errors(
+    variables: Draws,
+    names: list[tuple[str, NDArray, tuple[int, ...]]],
+    probabilities: bool,
+) -> dict[str, Any]:
     """The largest Monte Carlo errors of the judged elements, and the heaviest tail.
 
-    `tail_excess` is how many of its standard errors the shape of a tail lies above 0.3.
+    In units of the standard deviation, or of 0.05 for a probability that varies less: nobody needs
+    a tenth of the spread of a probability near 0. A probability is bounded, so no tail of it is
+    heavy. `tail_excess` is how many of its standard errors the shape of a tail lies above 0.3.
     """
     found: dict[str, list[NDArray]] = {field: [] for field in Precision._fields}
+    share = []
     for name, kept, _ in names:
         for field, values in precision_summary(variables[name])._asdict().items():
             found[field].append(np.ravel(values)[kept])
+        share.append(np.ones(len(kept)))
+        if probabilities:
+            flat = variables[name].reshape(*variables[name].shape[:2], -1)[:, :, kept]
+            sd = np.std(flat, axis=(0, 1), dtype=np.float64)
+            share[-1] = sd / np.maximum(sd, SMALL_PROBABILITY)
     joined = {field: np.concatenate(arrays) for field, arrays in found.items()}
+    scale = np.concatenate(share)
     excess = (joined["tail_shape"] - HEAVY) / joined["tail_error"]
+    if probabilities:
+        excess = np.full_like(excess, -np.inf)
     heaviest = _worst(excess, names)[:1]
     for entry in heaviest:
         entry["value"] = float(joined["tail_shape"][np.nanargmax(excess)])
     return {
-        "mean_error": _of(np.max, joined["mean_error"]),
-        "spread_error": _of(np.max, joined["spread_error"]),
-        "quantile_error": _of(np.max, joined["quantile_error"]),
+        "mean_error": _of(np.max, joined["mean_error"] * scale),
+        "spread_error": _of(np.max, joined["spread_error"] * scale),
+        "quantile_error": _of(np.max, joined["quantile_error"] * scale),
         "tail_excess": _of(np.max, excess),
         "heaviest": heaviest,
     }

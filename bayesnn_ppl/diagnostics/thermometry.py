@@ -141,15 +141,6 @@ class Thermometry:
             not 0.5 <= reading.value / self.temperature <= 2 for reading in of_arrays + of_outputs
         )
 
-    def all_readings(self) -> list[tuple[str, Reading]]:
-        """Every reading with the name of its array or direction."""
-        return [
-            (array.name, reading)
-            for array in (*self.arrays, *self.functions)
-            for reading in (array.configurational, array.kinetic)
-            if reading is not None
-        ]
-
     @property
     def right(self) -> bool:
         """Whether the status is "right"."""

@@ -37,10 +37,12 @@ class FunctionHistory:
         self._parts: list[np.ndarray] = []
         self._held = 0
         self._columns: np.ndarray | None = None
+        self._probabilities = False
 
     def add(self, functions: Mapping[str, np.ndarray]) -> None:
         """Take a block of what each draw's network says, (chain, block, row, ...)."""
         flat = _outputs(functions)
+        self._probabilities = "probability" in functions
         if self._columns is None:
             most = min(flat.shape[2], _HISTORY_OUTPUTS)
             self._columns = np.linspace(0, flat.shape[2] - 1, most).astype(int)
@@ -96,6 +98,7 @@ class FunctionHistory:
             rhat_limit=1.1,
             ess_limit=ess,
             precision=True,
+            probabilities=self._probabilities,
         )
         found = judge_precision({"function": summary}, ess_threshold=ess, ess_limit=ess)
         return found.status == "passed"

@@ -181,6 +181,21 @@ def test_tail_shapes():
     assert tail_shape(-values[1:2], 500)[0] == pytest.approx(shape[1])
 
 
+def test_the_spread_of_a_probability_near_zero_is_not_needed():
+    """Its logit is normal, and its sd of 0.01 is decided by a few draws."""
+    logits = -6 + 1.5 * normals(0, CHAINS, DRAWS, 20)
+    values = 1 / (1 + np.exp(-logits))
+    starts = {"probability": np.abs(normals(1, CHAINS, 20))}
+    settings = {"accept_step": True, "starts": starts}
+    found = diagnose({"probability": values}, {}, {}, **settings)
+    assert found.converged, found.verdict
+    # Negative control: numbers of other kinds with such tails are not known well enough.
+    named = diagnose(
+        {"mean": values}, {}, {}, **settings | {"starts": {"mean": starts["probability"]}}
+    )
+    assert status_of(named, "precision") != "passed"
+
+
 def test_a_constant_has_no_precision():
     values = normals(0, CHAINS, DRAWS, 2)
     values[..., 1] = 3.0

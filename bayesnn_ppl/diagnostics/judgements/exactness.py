@@ -22,9 +22,9 @@ def judge_exactness(
     """Is there an accept step, or do temperatures say that the spread is right to 20 %?
 
     R-hat and ESS cannot see that chains agree on a wrong distribution, as those of too long steps
-    and noisy gradients do. A kernel with an accept step passes. Any other needs configurational
-    temperatures of every parameter array, and of the function outputs, whose intervals lie within
-    0.64 T to 1.44 T; momenta alone do not show where the positions are. A reading outside T/2 to
+    and noisy gradients do. A kernel with an accept step passes. Any other needs temperatures of the
+    function outputs whose intervals lie within 0.64 T to 1.44 T, and configurational temperatures
+    of every parameter array that are not off; momenta alone do not show where the positions are. A reading outside T/2 to
     2 T fails, however wide its interval.
 
     Args:
@@ -47,7 +47,7 @@ def judge_exactness(
             f"chains agree. {missing or _HOW}"
         )
         return Judgement("exactness", "not judged", f"{without}; no temperatures read", (sentence,))
-    scale, readings = temperatures.temperature, temperatures.all_readings()
+    scale = temperatures.temperature
     figure = f"{without}; temperatures {temperatures.brief()}"
     said = f"Temperatures: {temperatures.verdict}"
     if temperatures.beyond or temperatures.status not in ("right", "not known"):
@@ -58,7 +58,12 @@ def judge_exactness(
             figure,
             (said,),
         )
-    wide = [name for name, r in readings if not _LOW * scale <= r.lower <= r.upper <= _HIGH * scale]
+    wide = [
+        array.name
+        for array in temperatures.functions
+        if (r := array.configurational) is not None
+        and not _LOW * scale <= r.lower <= r.upper <= _HIGH * scale
+    ]
     if not (temperatures.positions_read and temperatures.functions):
         looked = "momenta" if not temperatures.positions_read else "parameter arrays"
         sentence = (
