@@ -137,6 +137,21 @@ def _sample_all(components: Any, chosen: Any, keys: Any) -> Any:
     return jax.lax.map(one, (chosen, keys))
 
 
+@partial(jax.jit, static_argnames="program")
+def _slopes(program: StaticProgram, draws: Any, tangents: Any, x: Any) -> Any:
+    def one(pair: Any) -> Any:
+        values, directions = pair
+
+        def outputs(values: Any) -> Any:
+            fn = _observed(program, values, x)
+            mean, variance = _moments(fn)
+            return {"probability": mean} if is_label(fn) else {"mean": mean, "sd": variance**0.5}
+
+        return jax.vmap(lambda tangent: jax.jvp(outputs, (values,), (tangent,))[1])(directions)
+
+    return jax.lax.map(one, (draws, tangents))
+
+
 def _draws_at_once(memory: int, working: int) -> int:
     """How many draws go through the network together, each of which takes `working` bytes.
 
@@ -354,6 +369,19 @@ class Components:
         """Rows from `begin`, filled up with the last one so that all blocks have one shape."""
         rows = np.minimum(np.arange(begin, begin + self._rows), len(array) - 1)
         return array[rows]
+
+    def slopes(self, tangents: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Derivatives of what each draw's network says, along directions of its latent sites.
+
+        Args:
+            tangents: site -> (S, K, ...), K directions for each draw.
+
+        Returns:
+            "probability", or "mean" and "sd", -> (S, K, N, ...).
+        """
+        with self._precision():
+            found = _slopes(self._program, self._draws, dict(tangents), self.x)
+        return {name: np.asarray(a) for name, a in found.items()}
 
     def sample(self, count: int, seed: int) -> np.ndarray:
         """`count` samples (count, N, ...), each from a draw chosen at random."""

@@ -34,11 +34,14 @@ class Posterior:
             at the probe, which is `predictions_constant_data`; `posterior_mean` and
             `posterior_variance` (chain, ...), in place of `posterior`.
         model: the program, or None where the posterior was loaded without it.
+        data: the training data `(x, y)`, where `sample` or `fit` made the posterior in this process
+            from arrays; not stored with it.
     """
 
     def __init__(self, tree: xr.DataTree, model: Any = None) -> None:
         self.tree = tree
         self.model = model
+        self.data: tuple[Any, Any] | None = None
 
     @classmethod
     def from_arrays(
@@ -285,40 +288,72 @@ class Posterior:
         values = function_values(self._components(x, memory))
         return {name: self._by_chain(a, "posterior") for name, a in values.items()}
 
+    def function_slopes(
+        self, x: Any, latents: Mapping[str, np.ndarray], tangents: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """What the network says at `x` for other latent values, and its derivatives.
+
+        Args:
+            x: inputs (N, ...).
+            latents: latent site -> constrained values (S, ...).
+            tangents: latent site -> K directions of each, (S, K, ...).
+
+        Returns:
+            Label -> values (S, N, ...), as `function_values`, and -> derivatives (S, K, N, ...).
+        """
+        components = self._components(x, _MEMORY, latents)
+        return function_values(components), components.slopes(tangents)
+
     def _by_chain(self, array: np.ndarray, group: str) -> np.ndarray:
         sizes = self.tree[group].sizes
         return array.reshape(sizes["chain"], sizes["draw"], *array.shape[1:])
 
     def diagnose(
-        self, x: Any = None, *, memory: int = _MEMORY, **settings: Any
+        self,
+        x: Any = None,
+        *,
+        data: tuple[Any, Any] | None = None,
+        gradients: int | None = None,
+        memory: int = _MEMORY,
+        **settings: Any,
     ) -> "Diagnosis | FitDiagnosis":
-        """Has the sampler converged? Function space first, then weights, then the sampler.
+        """Has the sampler converged? Four judgements, see `diagnostics.diagnose`.
 
         What `fit` returned is judged by what its method found, see `diagnostics.diagnose_fit`.
+        Draws of a kernel without an accept step are judged by their temperatures, which needs the
+        data of the run: those that `sample` was given in this process, or `data`.
 
         Args:
             x: probe inputs (N, ...), best those the predictions are wanted for. None: the probe
                 of the run; a run without one is judged by weights and sampler alone, and there
                 is no verdict.
+            data: the training data `(x, y)` as `sample` was given them.
+            gradients: at how many draws the gradient over all data is computed. None: 400, or as
+                many as cost little; 0 for none.
             memory: bytes that intermediate arrays may take, about.
             **settings: thresholds, see `diagnostics.diagnose`; and `temperatures`, what
-                `temperatures(x, y)` returned, in place of the kinetic ones that the run recorded.
+                `temperatures(x, y, probe=...)` returned, in place of those read here.
+
+        Raises:
+            ValueError: nothing was kept that could be judged, or `data` are not those of the run.
         """
         from bayesnn_ppl.diagnostics import diagnose as diagnose_arrays
         from bayesnn_ppl.diagnostics import diagnose_fit
-        from bayesnn_ppl.diagnostics.posterior_temperature import recorded_temperatures
+        from bayesnn_ppl.diagnostics.posterior_temperature import temperatures_for_diagnosis
 
-        if self.provenance.get("approximation") is not None:
-            if settings:
+        run = self.provenance
+        if run.get("approximation") is not None:
+            if settings or gradients is not None:
+                given = sorted(settings) or ["gradients"]
                 raise ValueError(
-                    f"{sorted(settings)} are thresholds for chains of a sampler, and this "
-                    "posterior was fitted. Leave them out."
+                    f"{given} are settings for chains of a sampler, and this posterior was "
+                    "fitted. Leave them out."
                 )
-            return diagnose_fit(self.provenance)
+            return diagnose_fit(run)
         functions = {}
         if x is not None:
-            x = np.asarray(x)
-            functions = self.function_values(self._probes(x, memory), memory=memory)
+            x = self._probes(np.asarray(x), memory)
+            functions = self.function_values(x, memory=memory)
         elif self.probe is not None:
             functions = self.function_values()
         draws = self.draws
@@ -327,16 +362,21 @@ class Posterior:
                 "The run kept the moments of its weights and nothing to judge convergence by. "
                 'Sample with a probe, `Keep(weights="moments", probe=(x, y))`.'
             )
-        kernel = self.provenance.get("kernel_settings", {})
+        kernel = run.get("kernel_settings", {})
         kernel = kernel.get("inner_kernel", {}) | kernel
         known = {
             # NumPyro's HMC has the attribute too, but no trees.
             "max_tree_depth": kernel.get("max_tree_depth") if self._has_trees() else None,
             "target_acceptance": kernel.get("target_accept_prob"),
+            "starts": self._starting_functions(x, functions, memory),
+            "accept_step": run.get("accept_step"),
+            "kernel": run.get("kernel", "the sampler"),
         }
-        known["starts"] = self._starting_functions(x, functions, memory)
-        if "temperatures" not in settings:
-            known["temperatures"] = recorded_temperatures(self)
+        if not known["accept_step"] and "temperatures" not in settings:
+            probe = x if x is not None or self.probe is None else self.probe[0]
+            known["temperatures"], known["no_temperatures"] = temperatures_for_diagnosis(
+                self, self.data if data is None else data, probe, gradients
+            )
         return diagnose_arrays(functions, draws, self.statistics, **(known | settings))
 
     def temperatures(self, x: Any = None, y: Any = None, **settings: Any) -> "Thermometry":
@@ -345,7 +385,7 @@ class Posterior:
         Args:
             x, y: the data of the run, for the configurational temperature, which any sampler has;
                 without them the kinetic one alone, which stochastic-gradient kernels record.
-            **settings: `gradients`, `rows`, `tolerance`, ...; see
+            **settings: `gradients`, `rows`, `probe`, `tolerance`, ...; see
                 `diagnostics.read_temperatures`.
 
         Raises:
@@ -369,7 +409,7 @@ class Posterior:
             starts = self.tree[kept].data_vars
             sites = {site: name for name, site in self.provenance["site_names"].items()}
             latents = {site: starts[sites[site]].values for site in self.provenance["latents"]}
-            found = function_values(self._components(self._probes(x, memory), memory, latents))
+            found = function_values(self._components(x, memory, latents))
         return {name: a for name, a in found.items() if name in functions and name != "sd"}
 
     def _has_trees(self) -> bool:

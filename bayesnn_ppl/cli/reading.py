@@ -12,8 +12,10 @@ from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
 from bayesnn_ppl.cli.runs import Run, open_run
 from bayesnn_ppl.cli.user_model import failures_named
 
-__all__ = ["open_posterior", "predicting", "run_diagnose", "run_evaluate"]
+__all__ = ["CHECKED", "open_posterior", "predicting", "run_diagnose", "run_evaluate"]
 
+# Exit status of `diagnose --check`; 2 is an error in what was typed.
+CHECKED = {"converged": 0, "not converged": 1, "approximate": 3, "doubtful": 4, "not judged": 5}
 _SNGP_SETTINGS = ("features", "length_scale", "scale", "bound")
 
 
@@ -58,20 +60,31 @@ def _probe_label(run: Run, posterior: Any) -> str:
 
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
-    """Print the diagnosis; with --check the exit status says whether the run has converged."""
+    """Print the diagnosis; with --check the exit status says what it is, see `CHECKED`."""
     run, posterior, path, recorded = _judged(arguments)
     if recorded:
         diagnosis, label = posterior.diagnose(), _probe_label(run, posterior)
     else:
         x, label = inputs(run, arguments.data)
         with failures_named(path):
-            diagnosis = posterior.diagnose(x)
+            diagnosis = posterior.diagnose(x, data=_training_rows(run, posterior))
     if arguments.json:
         print_json(diagnosis.to_dict())
     else:
         print(f"{run.model_label} on {run.data_label}, functions at {label}\n")
         print(diagnosis)
-    return 1 if arguments.check and not diagnosis.converged else 0
+    return CHECKED.get(diagnosis.status, 1) if arguments.check else 0
+
+
+def _training_rows(run: Run, posterior: Any) -> Any:
+    """The data of the run, which a kernel without an accept step is judged by; else None."""
+    made = posterior.provenance
+    if made.get("accept_step") or made.get("approximation") is not None:
+        return None
+    try:
+        return tuple(run.load_data().train)
+    except (OSError, ValueError):  # a file that was moved or changed: judged without
+        return None
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:

@@ -94,7 +94,12 @@ def add_diagnose(parser: Parser) -> None:
         unit="name or path",
         shown="the run's test rows",
     )
-    switch(parser, "--check", "exit status 1 unless the run has converged")
+    switch(
+        parser,
+        "--check",
+        "exit status 0 if converged, 1 if not, 3 if approximate, 4 if doubtful, 5 if not judged; "
+        "fits, which never converge, have 1",
+    )
 
 
 def add_evaluate(parser: Parser) -> None:

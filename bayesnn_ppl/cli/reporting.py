@@ -55,9 +55,8 @@ def add_report(parser: Parser) -> None:
     option(
         parser,
         "--gradients",
-        "draws at which the configurational temperature is read, each a pass over the training "
-        "rows; 0 for none",
-        default=200,
+        "draws at which temperatures are read, each a pass over the training rows; 0 for none",
+        default=400,
         type=whole(0),
         metavar="N",
         unit="draws",

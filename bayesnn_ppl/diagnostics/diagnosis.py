@@ -11,9 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from bayesnn_ppl.diagnostics import tables
 from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.dispersion import dispersion_of_starts
+from bayesnn_ppl.diagnostics.judgements import (
+    Judgement,
+    Status,
+    Thresholds,
+    judge,
+    judge_exactness,
+    judge_exploration,
+    judge_mixing,
+    judge_precision,
+    remarks,
+)
 from bayesnn_ppl.diagnostics.summaries import layers, sampler_summary, summarise
 from bayesnn_ppl.diagnostics.thermometry import Thermometry
-from bayesnn_ppl.diagnostics.verdict import Status, Thresholds, judge
 
 if TYPE_CHECKING:
     import pandas
@@ -35,23 +45,29 @@ class Diagnosis:
     """Convergence in function space, in the weights by layer, and of the sampler.
 
     Attributes:
-        status: "converged", "usable with care", "not converged" or "not judged".
-        verdict: the reasons and what to do next, in sentences.
+        status: that of the worst judgement. "converged": all four passed. "approximate": right
+            within the errors that the precision states. "doubtful": signs of a bias. "not judged":
+            something was not examined. "not converged".
+        judgements: mixing, exploration, exactness and precision, in this order.
+        verdict: the reasons and what to do next, in sentences, the worst first.
         functions: function label -> summary; empty when no functions were given.
         weights: layer -> summary.
         sampler: statistics per chain and the chains that are stuck or stand apart.
         starts: how widely the chains started compared with the posterior: `status`, `median` ratio
             of variances and a `sentence`; empty where the starts are not known.
         thresholds: the numbers the verdict rests on.
-        temperatures: what the thermometers of a stochastic-gradient sampler say, or None.
+        temperatures: those of a sampler without an accept step, or None where none were read.
 
     A summary holds counts (`elements`, `judged`, `constant`, `non_finite`), the shares
     `rhat_below_threshold`, `rhat_below_limit` and `ess_above_limit`, `rhat_max`, `ess_bulk_min`,
     `ess_bulk_median`, `ess_tail_min`, `ess_tail_median`, `mcse_over_sd_max`, and the names of the
     elements with the largest R-hat (`worst`) and the smallest effective sample size (`fewest`).
+    Those of functions hold the largest Monte Carlo errors too (`mean_error`, `spread_error` and
+    `quantile_error`, as in `convergence.Precision`) and the output with the heaviest tail.
     """
 
     status: Status
+    judgements: tuple[Judgement, ...]
     verdict: str
     functions: Mapping[str, Mapping[str, Any]]
     weights: Mapping[str, Mapping[str, Any]]
@@ -93,14 +109,17 @@ def diagnose(
     *,
     groups: Mapping[str, str] | None = None,
     starts: Mapping[str, ArrayLike] | None = None,
+    accept_step: bool | None = None,
     temperatures: Thermometry | None = None,
+    kernel: str = "the sampler",
+    symmetric: bool | None = None,
+    no_temperatures: str | None = None,
     max_tree_depth: int | tuple[int, int] | None = None,
     target_acceptance: float | None = None,
     rhat_threshold: float = 1.01,
     rhat_limit: float = 1.1,
     ess_threshold: float = 400.0,
-    ess_limit: float = 40.0,
-    usable_share: float = 0.99,
+    ess_limit: float = 100.0,
     ebfmi_threshold: float = 0.3,
     divergence_share: float = 0.001,
     saturation_share: float = 0.05,
@@ -109,13 +128,18 @@ def diagnose(
 ) -> Diagnosis:
     """Judge whether chains have converged: function space first, then weights, then the sampler.
 
-    "converged" needs every function output to have R-hat below `rhat_threshold` and bulk and
-    tail effective sample sizes of at least `ess_threshold`, no stuck chain, no value that is not
-    finite, few divergences and no low E-BFMI. "usable with care" misses one of these by little.
-    "not converged" has a stuck chain, a value that is not finite, or too many outputs beyond
-    `rhat_limit` or `ess_limit`. "not judged" lacks what a judgement needs: functions, a second
-    chain, or draws. Weights never decide, because their symmetries keep equivalent chains apart;
-    outputs that are one constant over all draws are counted and left out.
+    Four questions are judged one by one, and the worst answer is the status.
+
+    - *Mixing*: every function output has R-hat below `rhat_threshold` and bulk and tail effective
+      sample sizes of at least `ess_threshold`; no chain is stuck, stopped or not finite; few
+      transitions diverge, and E-BFMI is not low.
+    - *Exploration*: four chains or more, from starts at least as far apart as draws are.
+    - *Exactness*: the kernel has an accept step, or temperatures say that spreads are right.
+    - *Precision*: the Monte Carlo errors of means and standard deviations are at most
+      1/sqrt(`ess_threshold`), in standard deviations and relative, and tails are light enough.
+
+    Weights never decide, because their symmetries keep equivalent chains apart; outputs that are
+    one constant over all draws are counted and left out.
 
     Args:
         functions: label -> values of the network at probe inputs, (chain, draw, ...); may be
@@ -125,8 +149,14 @@ def diagnose(
             `step_size`, `lp`, `stopped`, each (chain, draw); other names are left alone.
         groups: variable name -> layer, where the name up to its last dot is not the layer.
         starts: function label -> values at each chain's starting point, (chain, ...).
-        temperatures: from `judge_temperatures`; wrong ones lower the status, and by more than
-            a factor of two rule out convergence.
+        accept_step: whether a Metropolis, tree or slice step leaves the target unchanged; None
+            where that is not known.
+        temperatures: from `judge_temperatures`; they decide on exactness where there is no accept
+            step.
+        kernel: name of the sampler, for the words.
+        symmetric: whether the model has hidden units that could be exchanged, which explains
+            weights that mix worse than functions. None: if two of `draws` are matrices.
+        no_temperatures: why there are none, in a sentence, where there is more to say.
         max_tree_depth: depth at which a NUTS tree is saturated; of a pair (warm-up, sampling)
             the second counts.
         target_acceptance: what the step size was adapted to.
@@ -134,9 +164,8 @@ def diagnose(
         rhat_limit: R-hat up to which an output is of use at all.
         ess_threshold: effective sample size wanted of every output; 400 is 100 for each of
             four chains (Vehtari et al. 2021).
-        ess_limit: effective sample size under which an output is of no use; 10 for each of four
-            chains (Gelman et al. 2013, section 11.5).
-        usable_share: share of outputs that must keep to `rhat_limit` and to `ess_limit`.
+        ess_limit: effective sample size under which an output is of no use; at 100 its mean is
+            good to 0.2 standard deviations, at two standard errors.
         ebfmi_threshold: E-BFMI below which tails are in doubt (Betancourt 2016).
         divergence_share: share of divergent transitions above which the draws are in doubt.
         saturation_share: share of saturated trees above which a remark is made.
@@ -187,7 +216,6 @@ def diagnose(
         rhat_limit=rhat_limit,
         ess_threshold=ess_threshold,
         ess_limit=ess_limit,
-        usable_share=usable_share,
         ebfmi_threshold=ebfmi_threshold,
         divergence_share=divergence_share,
         saturation_share=saturation_share,
@@ -200,7 +228,7 @@ def diagnose(
         "ess_limit": ess_limit,
     }
     function_summaries = {
-        name: summarise({name: array}, **measure) for name, array in values.items()
+        name: summarise({name: array}, **measure, precision=True) for name, array in values.items()
     }
     weight_summaries = {
         layer: summarise(variables, **measure)
@@ -211,14 +239,25 @@ def diagnose(
         **sampler_summary(statistics, max_tree_depth=depth, target_acceptance=target_acceptance),
     }
     sampler |= _odd_chains(values, weights, sampler, limits)
-    status, sentences = judge(function_summaries, weight_summaries, sampler, limits, temperatures)
+    compared = _compared_starts(starts or {}, values)
+    judgements = (
+        judge_mixing(function_summaries, weight_summaries, sampler, limits),
+        judge_exploration(sampler["chains"], compared),
+        judge_exactness(accept_step, temperatures, kernel=kernel, missing=no_temperatures),
+        judge_precision(function_summaries, limits),
+    )
+    status, sentences = judge(judgements)
+    if symmetric is None:
+        symmetric = sum(array.ndim > 3 for array in weights.values()) > 1
+    explained = remarks(function_summaries, weight_summaries, status, limits, symmetric=symmetric)
     return Diagnosis(
         status=status,
-        verdict=" ".join(sentences),
+        judgements=judgements,
+        verdict=" ".join((*sentences, *explained)),
         functions=function_summaries,
         weights=weight_summaries,
         sampler=sampler,
-        starts=_compared_starts(starts or {}, values),
+        starts=compared,
         thresholds=limits._asdict(),
         temperatures=temperatures,
     )

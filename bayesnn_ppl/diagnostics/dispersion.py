@@ -113,7 +113,8 @@ def _judge(median: float, bounds: tuple[float, float], chains: int) -> tuple[Dis
     )
     if median > bounds[1]:
         return "overdispersed", (
-            f"Chains started overdispersed: {measured}, so that R-hat can be taken at its word."
+            f"Chains started overdispersed: {measured}, so R-hat would see what only some of them "
+            "found."
         )
     if median >= bounds[0]:
         return "comparable", (

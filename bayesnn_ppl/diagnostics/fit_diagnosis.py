@@ -11,7 +11,7 @@ from bayesnn_ppl.diagnostics import tables
 
 __all__ = ["FitDiagnosis", "diagnose_fit"]
 
-type FitStatus = Literal["fitted", "usable with care", "not converged"]
+type FitStatus = Literal["fitted", "doubtful", "not converged"]
 
 _WIDTH = 88
 # What a reader wants of the record, in this order; other entries are for `to_dict`.
@@ -35,7 +35,7 @@ class FitDiagnosis:
     """What came of a fit, in the words of its method.
 
     Attributes:
-        status: "fitted": the method found what it looked for; "usable with care": there is a
+        status: "fitted": the method found what it looked for; "doubtful": there is a
             doubt; "not converged": it did not.
         verdict: the reasons and what to do, in sentences.
         method: name of the approximation.
@@ -109,7 +109,7 @@ def diagnose_fit(run: Mapping[str, Any]) -> FitDiagnosis:
     if kinds["failure"]:
         status = "not converged"
     elif kinds["doubt"]:
-        status = "usable with care"
+        status = "doubtful"
     sentences = [sentence for group in kinds.values() for sentence in group]
     if status == "fitted":
         sentences.insert(0, "The fit found what it looked for.")

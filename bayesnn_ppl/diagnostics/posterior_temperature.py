@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesnn_ppl.diagnostics.potential import energies_at_draws, run_temperature
+from bayesnn_ppl.diagnostics.function_temperature import function_series
+from bayesnn_ppl.diagnostics.potential import (
+    affordable_gradients,
+    check_data,
+    energies_at_draws,
+    run_temperature,
+)
 from bayesnn_ppl.diagnostics.temperature import configurational_series, measure
 from bayesnn_ppl.diagnostics.temperature_verdict import judge_temperatures
 from bayesnn_ppl.diagnostics.thermometry import Reading, Thermometry
@@ -18,6 +24,7 @@ __all__ = [
     "has_thermometer",
     "read_temperatures",
     "recorded_temperatures",
+    "temperatures_for_diagnosis",
 ]
 
 _FEWEST_DRAWS = 4
@@ -78,6 +85,7 @@ def read_temperatures(
     rows: int | None = None,
     centre: str = "others",
     seed: int = 0,
+    probe: Any = None,
     **settings: Any,
 ) -> Thermometry:
     """Both thermometers and their verdict: too hot, too cold or right, and what to change.
@@ -89,6 +97,9 @@ def read_temperatures(
         posterior: of a stochastic-gradient sampler, or with `x` and `y` of any sampler.
         x, y: the data of the run; None to read the kinetic thermometer alone.
         gradients, rows, centre, seed: see `configurational_temperature`.
+        probe: inputs (N, ...) at which the temperatures of the function outputs are read too, see
+            `function_temperature`; needs `x` and `y`. A reason why they cannot be is added to the
+            verdict.
         **settings: `tolerance`, `resolution`, `level`, `parts`; see `judge_temperatures`.
 
     Raises:
@@ -140,6 +151,11 @@ def read_temperatures(
             ],
             axis=-1,
         )
+        if probe is not None:
+            try:
+                series["functions"] = function_series(posterior, found, chains, x, y, probe)
+            except ValueError as error:
+                notes.append(f"Function outputs were not looked at: {error}")
     return judge_temperatures(
         names,
         sizes,
@@ -171,6 +187,47 @@ def recorded_temperatures(posterior: "Posterior") -> Thermometry | None:
         return read_temperatures(posterior)
     except ValueError:
         return None
+
+
+def temperatures_for_diagnosis(
+    posterior: "Posterior", data: tuple[Any, Any] | None, probe: Any, gradients: int | None
+) -> tuple[Thermometry | None, str | None]:
+    """What `diagnose` can read of temperatures, and why it is not all, in a sentence.
+
+    Args:
+        posterior: of a kernel without an accept step.
+        data: of the run; None where they are not at hand.
+        probe: inputs whose outputs are looked at, or None.
+        gradients: how many, as `Posterior.diagnose` takes it.
+
+    Raises:
+        ValueError: `data` are not those of the run.
+    """
+    reason = None
+    if posterior.model is None or not posterior.has_weights:
+        reason = (
+            "Temperatures at the draws tell, but they need the draws of the weights and the model."
+        )
+    elif data is None:
+        reason = (
+            "Temperatures at the draws tell: `posterior.diagnose(x, data=(x_train, y_train))`, "
+            "with the training data as they were given to `sample`."
+        )
+    if reason is None and data is not None:
+        check_data(posterior, *data)
+        wanted = gradients if gradients is not None else affordable_gradients(posterior, *data)
+        if wanted < _FEWEST_DRAWS * posterior.provenance["chains"]:
+            reason = (
+                "Gradients over all the data at the draws, which tell, were not computed"
+                + (": they would take long. " if gradients is None else ". ")
+                + "`posterior.diagnose(x, gradients=400)` computes them."
+            )
+        else:
+            try:
+                return read_temperatures(posterior, *data, gradients=wanted, probe=probe), None
+            except ValueError as error:
+                reason = str(error)
+    return recorded_temperatures(posterior), reason
 
 
 def _going(statistics: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Energies",
     "Target",
+    "affordable_gradients",
+    "check_data",
     "energies_at_draws",
     "minibatch_gradients",
     "ready_run",
@@ -40,6 +42,8 @@ __all__ = [
 ]
 
 _ROWS_AT_ONCE = 4096
+# What gradients at the draws may cost where nobody asked for them: a few seconds of two cores.
+_GRADIENTS, _OPERATIONS, _ROWS_TIMES_WEIGHTS = 400, 1e11, 2e10
 
 
 class Energies(NamedTuple):
@@ -178,6 +182,28 @@ def energies_at_draws(
     return Energies(by_chain(z, 1.0), by_chain(found, temperature), temperature, draws)
 
 
+def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
+    """At how many draws, at most 400, the gradient over all data costs a few seconds.
+
+    Args:
+        posterior: with its program and its weights.
+        x, y: the data of the run.
+    """
+    run, x, y, latents, _ = ready_run(posterior, x, y)
+    sizes = sum(int(np.prod(array.shape[2:])) for array in latents.values())
+    target = target_of(posterior)[1]
+    with arithmetic(float64=run.get("precision") == "float64"):
+        z = unconstrained(
+            Target(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
+        )
+        lowered = _gradients.lower(target, True, z, jnp.zeros((1, 1), jnp.int32), x, y)
+        cost = lowered.cost_analysis()
+    operations = (cost or {}).get("flops", 0.0)
+    # Loops over time or depth count once among the operations; rows times weights bounds them.
+    most = min(_OPERATIONS / max(operations, 1.0), _ROWS_TIMES_WEIGHTS / (len(x) * sizes))
+    return min(_GRADIENTS, int(most))
+
+
 def minibatch_gradients(
     posterior: "Posterior", x: Any, y: Any, *, batch_size: int, minibatches: int, seed: int = 0
 ) -> dict[str, np.ndarray]:
@@ -217,7 +243,7 @@ def ready_run(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, An
     if not posterior.has_weights:
         raise ValueError("The run kept no draws of its weights, and a temperature needs them.")
     run = posterior.provenance
-    x, y = _data(run, x, y)
+    x, y = check_data(posterior, x, y)
     names, draws = {site: name for name, site in run["site_names"].items()}, posterior.draws
     return run, x, y, {site: draws[names[site]] for site in sorted(run["latents"])}, names
 
@@ -259,7 +285,13 @@ def _summed(
     return found
 
 
-def _data(run: Mapping[str, Any], x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def check_data(posterior: "Posterior", x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The data as arrays.
+
+    Raises:
+        ValueError: they are not those of the run.
+    """
+    run = posterior.provenance
     float64 = run.get("precision") == "float64"
     x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
     known = run.get("data_sha256")

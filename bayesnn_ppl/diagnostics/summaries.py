@@ -6,11 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.diagnostics.convergence import convergence_summary, ebfmi
+from bayesnn_ppl.diagnostics.convergence import (
+    Precision,
+    convergence_summary,
+    ebfmi,
+    precision_summary,
+)
 
 type Draws = Mapping[str, NDArray]
 
 _WORST = 3
+# An output whose tail has this shape has no standard deviation that a run could find: the variance
+# of its squares is infinite from 1/4 on, and estimates of shapes scatter.
+HEAVY = 0.3
 
 
 def summarise(
@@ -19,6 +27,7 @@ def summarise(
     rhat_threshold: float,
     rhat_limit: float,
     ess_limit: float,
+    precision: bool = False,
 ) -> dict[str, Any]:
     """Convergence of a group of variables, element by element.
 
@@ -30,6 +39,7 @@ def summarise(
         variables: name -> array (chain, draw, ...).
         rhat_threshold, rhat_limit: what the two shares of small R-hat are counted against.
         ess_limit: what the share of usable effective sample sizes is counted against.
+        precision: also the largest Monte Carlo errors, see `_errors`.
     """
     parts: dict[str, list[NDArray]] = {field: [] for field in ("rhat", "bulk", "tail", "error")}
     names: list[tuple[str, NDArray, tuple[int, ...]]] = []
@@ -56,6 +66,7 @@ def summarise(
     joined = {field: np.concatenate(arrays) for field, arrays in parts.items()}
     rhat, bulk, tail = joined["rhat"], joined["bulk"], joined["tail"]
     smallest = np.fmin(bulk, tail)
+    errors = _errors(variables, names) if precision else {}
     return {
         "elements": total,
         "judged": total - constant - non_finite,
@@ -72,6 +83,30 @@ def summarise(
         "mcse_over_sd_max": _of(np.max, joined["error"]),
         "worst": _worst(rhat, names),
         "fewest": _worst(-smallest, names)[:1],
+        **errors,
+    }
+
+
+def _errors(variables: Draws, names: list[tuple[str, NDArray, tuple[int, ...]]]) -> dict[str, Any]:
+    """The largest Monte Carlo errors of the judged elements, and the heaviest tail.
+
+    `tail_excess` is how many of its standard errors the shape of a tail lies above 0.3.
+    """
+    found: dict[str, list[NDArray]] = {field: [] for field in Precision._fields}
+    for name, kept, _ in names:
+        for field, values in precision_summary(variables[name])._asdict().items():
+            found[field].append(np.ravel(values)[kept])
+    joined = {field: np.concatenate(arrays) for field, arrays in found.items()}
+    excess = (joined["tail_shape"] - HEAVY) / joined["tail_error"]
+    heaviest = _worst(excess, names)[:1]
+    for entry in heaviest:
+        entry["value"] = float(joined["tail_shape"][np.nanargmax(excess)])
+    return {
+        "mean_error": _of(np.max, joined["mean_error"]),
+        "spread_error": _of(np.max, joined["spread_error"]),
+        "quantile_error": _of(np.max, joined["quantile_error"]),
+        "tail_excess": _of(np.max, excess),
+        "heaviest": heaviest,
     }
 
 

@@ -14,7 +14,7 @@ _WIDTH = 88
 
 def text(diagnosis: "Diagnosis") -> str:
     """The whole diagnosis in at most 88 columns."""
-    lines = [_title(diagnosis), ""]
+    lines = [_title(diagnosis), "", *judgement_lines(diagnosis), ""]
     lines += textwrap.wrap(diagnosis.verdict, _WIDTH)
     for heading, header, rows in _tables(diagnosis):
         lines += ["", heading, *_aligned(header, rows)]
@@ -30,8 +30,10 @@ def text(diagnosis: "Diagnosis") -> str:
 
 def page(diagnosis: "Diagnosis") -> str:
     """The whole diagnosis as an HTML fragment."""
+    judged = [(j.name, f"{j.status}: {j.figure}") for j in diagnosis.judgements]
     parts = [
         f"<p><strong>{html.escape(_title(diagnosis))}</strong></p>",
+        _html_table("What was judged", None, judged),
         f"<p>{html.escape(diagnosis.verdict)}</p>",
     ]
     for heading, header, rows in _tables(diagnosis):
@@ -39,6 +41,16 @@ def page(diagnosis: "Diagnosis") -> str:
     pairs = [*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)]
     parts.append(_html_table("Sampler", None, pairs))
     return "\n".join(parts)
+
+
+def judgement_lines(diagnosis: "Diagnosis") -> list[str]:
+    """The four judgements, each with its status and what it rests on."""
+    lines = []
+    width = max(len(judgement.status) for judgement in diagnosis.judgements)
+    for judgement in diagnosis.judgements:
+        head = f"  {judgement.name:<11}  {judgement.status:<{width}}  "
+        lines += textwrap.wrap(head + judgement.figure, _WIDTH, subsequent_indent=" " * len(head))
+    return lines
 
 
 def records(diagnosis: "Diagnosis") -> list[dict[str, Any]]:
@@ -109,11 +121,8 @@ def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _other_lines(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
-    lines = [("starts", diagnosis.starts["sentence"])] if diagnosis.starts else []
     found = diagnosis.temperatures
-    if found is not None:
-        lines.append(("temperatures", found.brief()))
-    return lines
+    return [] if found is None else [("temperatures", found.brief())]
 
 
 def _title(diagnosis: "Diagnosis") -> str:

@@ -15,7 +15,7 @@ from bayesnn_ppl.diagnostics.thermometry import (
     TemperatureStatus,
     Thermometry,
 )
-from bayesnn_ppl.diagnostics.thermometry_words import sentences
+from bayesnn_ppl.diagnostics.thermometry_words import output_sentences, sentences
 
 __all__ = ["judge_temperatures"]
 
@@ -29,6 +29,7 @@ def judge_temperatures(
     temperature: float = 1.0,
     kinetic: ArrayLike | None = None,
     configurational: ArrayLike | None = None,
+    functions: ArrayLike | None = None,
     law: str = "none",
     momentum_decay: ArrayLike = 0.0,
     frozen: Collection[str] = (),
@@ -52,6 +53,8 @@ def judge_temperatures(
         temperature: T.
         kinetic: T_K of each draw, (chain, draw, arrays), as measured; None without momenta.
         configurational: T_C of each draw, (chain, draw', arrays); None where not measured.
+        functions: temperatures of K directions of the function outputs, (chain, draw'', K); see
+            `function_temperature`.
         law, momentum_decay: of the momenta, see `expected_kinetic`; the decay may be (chain, draw).
         frozen: names of arrays that never move.
         kernel: its name, for the words.
@@ -67,6 +70,8 @@ def judge_temperatures(
         raise ValueError("Neither thermometer was read, so there is nothing to judge.")
     read: dict[str, Measured] = {}
     count = sum(series is not None for series in (kinetic, configurational))
+    outputs = None if functions is None else np.asarray(functions, dtype=float)
+    comparisons = count * len(names) + (0 if outputs is None else outputs.shape[2])
     for name, series in (("kinetic", kinetic), ("configurational", configurational)):
         if series is None:
             continue
@@ -82,7 +87,7 @@ def judge_temperatures(
         read[name] = measure(
             values,
             level=level,
-            comparisons=count * len(names),
+            comparisons=comparisons,
             parts=parts,
             bootstrap=name == "configurational",
         )
@@ -98,7 +103,18 @@ def judge_temperatures(
             else _kind(k, c, law == "thermostat", temperature, tolerance, resolution)
         )
         arrays.append(ArrayTemperature(name, int(size), k, c, kind))
-    found = {STATUS_OF[a.kind] for a in arrays}
+    directions = []
+    if outputs is not None:
+        measured = measure(
+            outputs, level=level, comparisons=comparisons, parts=parts, bootstrap=True
+        )
+        for i in range(outputs.shape[2]):
+            reading = Reading.of(measured, i)
+            kind = _kind(None, reading, False, temperature, tolerance, resolution)
+            directions.append(
+                ArrayTemperature(f"outputs, direction {i + 1}", 1, None, reading, kind)
+            )
+    found = {STATUS_OF[a.kind] for a in (*arrays, *directions)}
     wrong = found - {"right", "not known"}
     status: TemperatureStatus = "wrong"
     if len(wrong) == 1:
@@ -109,12 +125,13 @@ def judge_temperatures(
     words = sentences(arrays, kernel, law, temperature, tolerance, factor_of_step, count == 2)
     return Thermometry(
         status=status,
-        verdict=" ".join([*words, *notes]),
+        verdict=" ".join([*words, *output_sentences(directions, temperature), *notes]),
         temperature=float(temperature),
         tolerance=tolerance,
         kernel=kernel,
         arrays=tuple(arrays),
         step_factor=factor_of_step,
+        functions=tuple(directions),
     )
 
 

@@ -94,6 +94,7 @@ class Thermometry:
         verdict: which layers, why, and what to change, in sentences.
         temperature: T that was asked for; tolerance: the share by which a right one may miss it.
         arrays: one `ArrayTemperature` for each parameter array.
+        functions: the same of directions of the function outputs, if they were looked at.
         step_factor: by what to multiply the step size for the hottest array to be within half
             the tolerance, as far as its excess comes from the step; None where not known.
     """
@@ -105,6 +106,26 @@ class Thermometry:
     kernel: str
     arrays: tuple[ArrayTemperature, ...]
     step_factor: float | None
+    functions: tuple[ArrayTemperature, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether an array is frozen or not finite."""
+        return any(a.status in ("frozen", "wrong") for a in self.arrays)
+
+    @property
+    def positions_read(self) -> bool:
+        """Whether configurational temperatures of all arrays were read."""
+        return all(a.configurational is not None for a in self.arrays)
+
+    def all_readings(self) -> list[tuple[str, Reading]]:
+        """Every reading with the name of its array or direction."""
+        return [
+            (array.name, reading)
+            for array in (*self.arrays, *self.functions)
+            for reading in (array.configurational, array.kinetic)
+            if reading is not None
+        ]
 
     @property
     def right(self) -> bool:
@@ -114,9 +135,10 @@ class Thermometry:
     def __str__(self) -> str:
         lines = [f"Temperatures of {self.kernel}: {self.status}", ""]
         lines += textwrap.wrap(self.verdict, 88)
-        width = min(44, max([5, *(len(a.name) for a in self.arrays)]))
+        shown = (*self.arrays, *self.functions)
+        width = min(44, max([5, *(len(a.name) for a in shown)]))
         lines += ["", f"{'array':<{width}} {'count':>8}  {'kinetic':>15}  {'configurational':>15}"]
-        for a in self.arrays:
+        for a in shown:
             name = a.name if len(a.name) <= width else "…" + a.name[-(width - 1) :]
             cells = (_cell(a.kinetic), _cell(a.configurational))
             lines.append(
@@ -130,6 +152,9 @@ class Thermometry:
             f"{name} {np.nanmin(read[:, 0]):.3g} to {np.nanmax(read[:, 0]):.3g}"
             for name, read in self.readings().items()
         ]
+        if self.functions:
+            read = [a.configurational.value for a in self.functions if a.configurational]
+            ranges.append(f"function outputs {min(read):.3g} to {max(read):.3g}")
         return f"{self.status}; T = {self.temperature:g}, " + ", ".join(ranges)
 
     def readings(self) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayesnn_ppl.diagnostics.thermometry import ArrayTemperature
 
-__all__ = ["sentences"]
+__all__ = ["output_sentences", "sentences"]
 
 _NAMED = 4
 
@@ -60,6 +60,33 @@ def sentences(
         found.append(
             f"The thermostat of {kernel} holds the kinetic temperature at T whatever the noise: "
             "the configurational one decides."
+        )
+    return found
+
+
+def output_sentences(directions: Sequence["ArrayTemperature"], temperature: float) -> list[str]:
+    """What the temperatures of the function outputs say of their spread.
+
+    Args:
+        directions: of the outputs, with their kinds; [] where they were not looked at.
+        temperature: T.
+    """
+    found = []
+    for kind, words in (("hot", "large"), ("cold", "small")):
+        group = [a for a in directions if a.kind == kind and a.configurational is not None]
+        if group:
+            values = [a.configurational.value for a in group if a.configurational]
+            worst = max(values) if kind == "hot" else max(min(values), 0.0)
+            excess = abs((worst / temperature) ** 0.5 - 1)
+            found.append(
+                f"In {len(group)} of {len(directions)} directions of the function outputs the "
+                f"spread of the draws is wrong{_range(group)}: their standard deviation is too "
+                f"{words} by up to {100 * excess:.0f} %."
+            )
+    right = [a for a in directions if a.kind == "right"]
+    if right and len(right) == len(directions):
+        found.append(
+            f"All {len(right)} directions of the function outputs are right{_range(right)}."
         )
     return found
 

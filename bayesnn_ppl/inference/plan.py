@@ -81,6 +81,11 @@ class Plan:
             return "network"
         return "given" if self.values else "drawn"
 
+    @property
+    def data(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """All rows, `(x, y)`; None where they are streamed."""
+        return None if self.stream is not None else (self.x, self.y)
+
     def describe(self, **more: Any) -> dict[str, Any]:
         """The provenance of the run, as JSON-ready values, with `more` of what happened."""
         units = self.standardisation
@@ -299,8 +304,10 @@ def _execute(
             sink.finish(run.state(), complete=sink.done >= draws, **happened)
             plan.share.team.agree("the run is finished")
             sink.folder.settle()
-            return Posterior.load(sink.folder.path, model)
-        return Posterior.from_groups(
+            posterior = Posterior.load(sink.folder.path, model)
+            posterior.data = plan.data
+            return posterior
+        posterior = Posterior.from_groups(
             sink.filled(),
             plan.describe(draws_requested=draws, site_names=sink.site_names, **happened),
             moments=None if sink.moments is None else sink.moments.arrays(),
@@ -308,6 +315,8 @@ def _execute(
             starts=sink.starts,
             model=model,
         )
+        posterior.data = plan.data
+        return posterior
 
 
 def _trained(plan: Plan, *, progress: bool) -> Plan:

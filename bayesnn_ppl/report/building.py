@@ -24,7 +24,7 @@ from bayesnn_ppl.report.subject import Subject
 __all__ = ["Page", "assets", "built", "document", "page"]
 
 _FOLDER = Path(__file__).parent
-_GRADIENTS = 200
+_GRADIENTS = 400
 
 # In the order of a reader's questions.
 _SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {

@@ -26,7 +26,9 @@ _WORTH = {
     "converged": "good",
     "fitted": "good",
     "right": "good",
-    "usable with care": "care",
+    "passed": "good",
+    "approximate": "care",
+    "doubtful": "care",
     "not known": "none",
     "not judged": "none",
 }

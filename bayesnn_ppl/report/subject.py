@@ -25,7 +25,7 @@ class _Predicted:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One posterior of a page; everything that is dear is computed once, when it is first asked.
+    """One posterior of a page; everything expensive is computed once, when it is first asked.
 
     Attributes:
         name: of the run.
@@ -81,18 +81,24 @@ class Subject:
 
     @cached_property
     def temperatures(self) -> Any:
-        """What the thermometers say; None where there is none to read."""
-        from bayesnn_ppl.diagnostics.posterior_temperature import recorded_temperatures
-
+        """Those of the diagnosis, or of an exact sampler at its draws; None without any."""
         if self.fitted:
             return None
+        if self.diagnosis.temperatures is not None or not self.run.get("accept_step"):
+            return self.diagnosis.temperatures
+        if self._rows is None or not self.gradients:
+            return None
+        try:
+            return self.posterior.temperatures(*self._rows, gradients=self.gradients)
+        except ValueError as error:
+            self.remarks.append(f"Temperatures could not be read: {error}")
+            return None
+
+    @property
+    def _rows(self) -> tuple[Any, Any] | None:
+        """The training rows, where gradients of all of them can be computed."""
         able = self.posterior.model is not None and self.posterior.has_weights
-        if self.gradients and self.train is not None and able and not self.run.get("local"):
-            try:
-                return self.posterior.temperatures(*self.train, gradients=self.gradients)
-            except ValueError as error:
-                self.remarks.append(f"Temperatures could not be read: {error}")
-        return recorded_temperatures(self.posterior)
+        return self.train if able and not self.run.get("local") else None
 
     @cached_property
     def remarks(self) -> list[str]:
@@ -102,7 +108,9 @@ class Subject:
     @cached_property
     def diagnosis(self) -> Any:
         """The verdict, which needs draws or function values."""
-        return self.posterior.diagnose(self.x)
+        if self.fitted:
+            return self.posterior.diagnose(self.x)
+        return self.posterior.diagnose(self.x, data=self._rows, gradients=self.gradients)
 
     @cached_property
     def functions(self) -> dict[str, np.ndarray]:

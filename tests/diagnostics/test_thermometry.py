@@ -199,8 +199,9 @@ def test_refusals():
 @pytest.mark.parametrize(
     ("settings", "status"),
     [
-        ({}, "converged"),
-        ({"step_size": 0.15}, "usable with care"),
+        # Without the function outputs the parameter arrays alone do not decide.
+        ({}, "not judged"),
+        ({"step_size": 0.15}, "doubtful"),
         ({"gradient_noise": 4.0}, "not converged"),
         ({"frozen": BIAS}, "not converged"),
     ],
@@ -208,8 +209,13 @@ def test_refusals():
 def test_in_a_diagnosis(settings, status):
     generator = np.random.default_rng(0)
     functions = {"mean": generator.normal(size=(4, 500, 5))}
-    found = diagnose(functions, {}, {}, temperatures=read(run(13, **settings)))
+    starts = {"mean": 3 * generator.normal(size=(4, 5))}
+    read_of_run = read(run(13, **settings))
+    found = diagnose(functions, {}, {}, temperatures=read_of_run, starts=starts)
     assert found.status == status
+    # An accept step is an answer of its own.
+    exact = diagnose(functions, {}, {}, temperatures=read_of_run, starts=starts, accept_step=True)
+    assert exact.converged
     assert "Temperatures: " in found.verdict and "temperatures  " in str(found)
     json.dumps(plain(found.to_dict()), allow_nan=False)
 
@@ -222,4 +228,5 @@ def test_stopped_chain_in_a_diagnosis():
     found = diagnose({"mean": values}, {}, {"stopped": stopped})
     assert found.status == "not converged" and found.sampler["stopped_chains"] == {2: 37}
     assert "Chain 2 stopped at draw 37" in found.verdict
-    assert diagnose({"mean": values}, {}, {"stopped": stopped & False}).converged
+    whole = diagnose({"mean": values}, {}, {"stopped": stopped & False})
+    assert whole.judgements[0].status == "passed"

@@ -9,12 +9,23 @@ __all__ = ["headline", "overview_section", "verdict_section"]
 
 
 def verdict_section(subject: Subject) -> str:
-    """The status, the reasons in sentences, and the numbers that one asks for first."""
+    """The status, the four judgements, the reasons, and the numbers that one asks for first."""
     diagnosis = subject.diagnosis
     return (
         f'<p class="status">{markup.badge(diagnosis.status)}</p>\n'
+        + ("" if subject.fitted else _judgements(diagnosis))
         + markup.paragraph(diagnosis.verdict, "verdict")
         + markup.definitions(headline(subject).items())
+    )
+
+
+def _judgements(diagnosis: Any) -> str:
+    """The four judgements, a line each."""
+    return markup.table(
+        "What was judged",
+        ["question", "answer", "what it rests on"],
+        [[j.name, j.status, j.figure] for j in diagnosis.judgements],
+        words=(1, 2),
     )
 
 

@@ -152,7 +152,7 @@ def test_what_did_not_go_well_is_told():
     status, words = verdict(learning_rate=3.0, batch_size=8)
     assert status == "not converged" and "Members [0] of SWAG" in words
     status, words = verdict(learning_rate=3.0, batch_size=64, burn_in=0)
-    assert status == "usable with care"
+    assert status == "doubtful"
     assert "was still rising" in words and "largest curvature at a mode is 3.05" in words
     crowded = SWAG(NormalMeans.program, mode=MODE, batch_size=64, iterates=20)
     assert "too narrow" in bnn.fit(crowded, *NormalMeans.data(), progress=False).diagnose().verdict

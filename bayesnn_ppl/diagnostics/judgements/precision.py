@@ -1,0 +1,81 @@
+"""Precision: how large are the Monte Carlo errors of means, spreads and quantiles?"""
+
+import math
+from collections.abc import Mapping
+
+from bayesnn_ppl.diagnostics.judgements.common import (
+    Finding,
+    Judgement,
+    Summary,
+    Thresholds,
+    outputs,
+)
+from bayesnn_ppl.diagnostics.summaries import HEAVY
+
+__all__ = ["judge_precision"]
+
+# The quantiles of a normal distribution have twice the error of its mean; other shapes have more.
+_QUANTILE = 3.0
+
+
+def judge_precision(functions: Mapping[str, Summary], limits: Thresholds) -> Judgement:
+    """Are the errors of mean and spread at most 1/sqrt(ESS threshold), and the tails light enough?
+
+    Means are measured in standard deviations of the posterior, spreads (standard deviations) in
+    per cent of themselves. What is passed at the threshold 400 is off by more than 0.2 sd, or by
+    more than 20 %, at four standard errors only.
+
+    Args:
+        functions: label -> summary with `mean_error`, `spread_error`, `quantile_error`.
+        limits: of effective sample sizes.
+    """
+    judged = outputs(functions)
+    known = [s for s in judged if not math.isnan(s["mean_error"])]
+    if not known:
+        return Judgement("precision", "not judged", "no function outputs with enough draws")
+    mean, spread, quantile = (
+        max(s[name] for s in known) for name in ("mean_error", "spread_error", "quantile_error")
+    )
+    figure = (
+        f"means good to {_digits(2 * mean)} sd, spreads to {_percent(2 * spread)}, 5 % and 95 % "
+        f"quantiles to {_digits(2 * quantile)} sd"
+    )
+    findings: list[Finding] = []
+    # In units of the error that an effective sample of one draw has.
+    worst = max(mean, spread, quantile / _QUANTILE)
+    if worst > limits.ess_threshold**-0.5:
+        usable = worst <= limits.ess_limit**-0.5
+        findings.append(
+            (
+                "approximate" if usable else "failed",
+                f"Errors (two standard errors): {figure}. "
+                + (
+                    "Use it for what needs no more than that, or run on."
+                    if usable
+                    else "That is too little for any use: run on."
+                ),
+            )
+        )
+    heavy = max(known, key=lambda s: s["tail_excess"])
+    # The largest of many estimates is larger than one.
+    count = sum(s["judged"] for s in known)
+    if heavy["tail_excess"] > 0.7 * math.sqrt(2 * math.log(count)):
+        name, shape = heavy["heaviest"][0]["name"], heavy["heaviest"][0]["value"]
+        findings.append(
+            (
+                "doubtful",
+                f"The tails of {name} are so heavy (Pareto shape {shape:.2f}, "
+                f"{HEAVY:g} is the limit) that a few draws decide its standard deviation, and the "
+                "errors above are too small. Use medians and quantiles in place of means and "
+                "standard deviations.",
+            )
+        )
+    return Judgement.of("precision", figure, findings)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %" if value >= 0.01 else f"{100 * value:.1g} %"
