@@ -12,11 +12,13 @@ from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.convergence import (
     Convergence,
+    Precision,
     convergence_summary,
     ebfmi,
     ess_bulk,
     ess_tail,
     mcse_mean,
+    precision_summary,
     rhat,
 )
 from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
@@ -36,6 +38,7 @@ from bayesnn_ppl.diagnostics.gradient_noise import (
     stable_tail_index,
 )
 from bayesnn_ppl.diagnostics.hidden_layers import HiddenLayer, find_hidden_layers
+from bayesnn_ppl.diagnostics.judgements import Judgement
 from bayesnn_ppl.diagnostics.layer_activity import LayerActivity
 from bayesnn_ppl.diagnostics.nested import nested_rhat
 from bayesnn_ppl.diagnostics.nngp import NNGPPrediction, nngp_kernel, nngp_predict
@@ -78,9 +81,11 @@ __all__ = [
     "FunctionScale",
     "GradientNoise",
     "HiddenLayer",
+    "Judgement",
     "LayerActivity",
     "LengthScale",
     "NNGPPrediction",
+    "Precision",
     "PriorComparison",
     "PriorPredictive",
     "RhatSummary",
@@ -126,6 +131,7 @@ __all__ = [
     "plane_basis",
     "posterior_segment",
     "posterior_surface",
+    "precision_summary",
     "prior_predictive",
     "read_temperatures",
     "rhat",

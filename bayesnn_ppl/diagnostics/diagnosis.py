@@ -222,7 +222,7 @@ def diagnose(
         stuck_share=stuck_share,
         acceptance_shortfall=acceptance_shortfall,
     )
-    measure = {
+    measure: dict[str, Any] = {
         "rhat_threshold": rhat_threshold,
         "rhat_limit": rhat_limit,
         "ess_limit": ess_limit,
@@ -244,7 +244,7 @@ def diagnose(
         judge_mixing(function_summaries, weight_summaries, sampler, limits),
         judge_exploration(sampler["chains"], compared),
         judge_exactness(accept_step, temperatures, kernel=kernel, missing=no_temperatures),
-        judge_precision(function_summaries, limits),
+        judge_precision(function_summaries, ess_threshold=ess_threshold, ess_limit=ess_limit),
     )
     status, sentences = judge(judgements)
     if symmetric is None:

@@ -140,11 +140,11 @@ def function_series(
         each = len(positions[sites[0]]) // len(chains)
         with arithmetic(float64=float64):
             at, along = _constrained(target, positions, _split(v, positions, each), x, y)
-        said, slope = posterior.function_slopes(rows, _numpy(at), _numpy(along))
+        said, along_draws = posterior.function_slopes(rows, _numpy(at), _numpy(along))
         f = directions.scores(said).reshape(len(chains), each, -1)
         push = np.einsum("cdi,cki->cdk", _flat(forces, sites, len(chains)), v)
         series.append((f - centre) * push)
-        slopes.append(directions.slopes(slope).reshape(len(chains), each, -1))
+        slopes.append(directions.slopes(along_draws).reshape(len(chains), each, -1))
     work, slope = np.concatenate(series, axis=1), np.concatenate(slopes, axis=1)
     # A slope that differs from its mean moves the work by T times the difference.
     return found.temperature + (work - found.temperature * slope) / slope.mean(axis=(0, 1))

@@ -18,6 +18,7 @@ from bayesnn_ppl.identity import describe
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe
+from bayesnn_ppl.inference.kernels.base import has_accept_step
 from bayesnn_ppl.inference.traced import Settings
 
 __all__ = ["describe_fit", "describe_run", "kept"]
@@ -48,6 +49,7 @@ def describe_run(
     return described | {
         "kernel": type(kernel).__name__,
         "kernel_settings": _kernel_settings(kernel),
+        "accept_step": has_accept_step(kernel),
     }
 
 

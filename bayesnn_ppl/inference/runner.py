@@ -81,7 +81,8 @@ def sample(
             `diagnose()` and `evaluate(posterior)` need no inputs, and no program.
         until: end the run before it has all its draws, as soon as the functions have converged:
             any of `function_rhat` (largest R-hat of the function values at the probe), `ess` (their
-            smallest bulk or tail effective sample size) and `max_time` (seconds, or "10m"), such
+            smallest bulk or tail effective sample size, with the precision that a diagnosis of that
+            `ess_threshold` asks for) and `max_time` (seconds, or "10m"), such
             as dict(function_rhat=1.01, ess=400, max_time="10m"). Convergence needs all that is
             asked of it; time alone ends a run too. Without a probe in `keep`, function values at
             up to 100 training inputs are kept. The provenance's "ended" says what ended the run.

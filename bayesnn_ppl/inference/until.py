@@ -20,8 +20,9 @@ class Until:
 
     Attributes:
         function_rhat: R-hat that every function value at the probe must keep below, or None.
-        ess: effective sample size, bulk and tail, that every one of them must reach; 400 where
-            only `function_rhat` is given; or None.
+        ess: effective sample size, bulk and tail, that every one of them must reach, with the
+            precision that a diagnosis with this threshold asks for; 400 where only `function_rhat`
+            is given; or None.
         max_seconds: wall time of the call, compilation and warm-up included, or None.
     """
 

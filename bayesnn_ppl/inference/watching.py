@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.diagnostics import ess_bulk, ess_tail, rhat
+from bayesnn_ppl.diagnostics.judgements import judge_precision
+from bayesnn_ppl.diagnostics.summaries import summarise
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.until import Until
 
@@ -85,6 +87,18 @@ class FunctionHistory:
                 return largest, np.nan
             fewest = np.minimum(ess_bulk(values), ess_tail(values))
         return largest, float(np.nanmin(fewest))
+
+    def precise(self, ess: float) -> bool:
+        """Whether the precision would pass in a diagnosis with this ESS threshold."""
+        summary = summarise(
+            {"function": self.values()},
+            rhat_threshold=1.01,
+            rhat_limit=1.1,
+            ess_limit=ess,
+            precision=True,
+        )
+        found = judge_precision({"function": summary}, ess_threshold=ess, ess_limit=ess)
+        return found.status == "passed"
 
 
 def _outputs(functions: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -214,6 +228,8 @@ class Watch:
         self._looked = time.perf_counter()
         self._look_seconds = self._looked - now
         if not until.reached(largest, fewest):
+            return None
+        if until.ess is not None and not self._history.precise(until.ess):
             return None
         return {"function_rhat": largest, "ess": fewest}
 

@@ -7,7 +7,6 @@ from bayesnn_ppl.diagnostics.judgements.common import (
     Finding,
     Judgement,
     Summary,
-    Thresholds,
     outputs,
 )
 from bayesnn_ppl.diagnostics.summaries import HEAVY
@@ -18,7 +17,9 @@ __all__ = ["judge_precision"]
 _QUANTILE = 3.0
 
 
-def judge_precision(functions: Mapping[str, Summary], limits: Thresholds) -> Judgement:
+def judge_precision(
+    functions: Mapping[str, Summary], *, ess_threshold: float, ess_limit: float
+) -> Judgement:
     """Are the errors of mean and spread at most 1/sqrt(ESS threshold), and the tails light enough?
 
     Means are measured in standard deviations of the posterior, spreads (standard deviations) in
@@ -27,7 +28,7 @@ def judge_precision(functions: Mapping[str, Summary], limits: Thresholds) -> Jud
 
     Args:
         functions: label -> summary with `mean_error`, `spread_error`, `quantile_error`.
-        limits: of effective sample sizes.
+        ess_threshold, ess_limit: effective sample sizes whose errors pass, and are of use.
     """
     judged = outputs(functions)
     known = [s for s in judged if not math.isnan(s["mean_error"])]
@@ -43,8 +44,8 @@ def judge_precision(functions: Mapping[str, Summary], limits: Thresholds) -> Jud
     findings: list[Finding] = []
     # In units of the error that an effective sample of one draw has.
     worst = max(mean, spread, quantile / _QUANTILE)
-    if worst > limits.ess_threshold**-0.5:
-        usable = worst <= limits.ess_limit**-0.5
+    if worst > ess_threshold**-0.5:
+        usable = worst <= ess_limit**-0.5
         findings.append(
             (
                 "approximate" if usable else "failed",

@@ -101,6 +101,8 @@ class AdjustedMCLMC(ModelKernel):
         Monte Carlo, arXiv:2503.01707.
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],

@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import jax
-from numpyro.infer import init_to_uniform
+from numpyro.infer import (
+    AIES,
+    ESS,
+    HMC,
+    HMCECS,
+    NUTS,
+    SA,
+    BarkerMH,
+    DiscreteHMCGibbs,
+    HMCGibbs,
+    MixedHMC,
+    init_to_uniform,
+)
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
@@ -16,7 +28,11 @@ from bayesnn_ppl.inference.kernels.blockwise_density import BlockwiseDensity
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.training_keys import clean
 
-__all__ = ["ModelKernel"]
+__all__ = ["ModelKernel", "has_accept_step"]
+
+# Kernels of NumPyro that accept, choose from a tree or slice. HMCECS is not among them: its
+# estimate of the likelihood has a target of its own.
+_EXACT = (HMC, NUTS, BarkerMH, AIES, ESS, SA, MixedHMC, HMCGibbs, DiscreteHMCGibbs)
 
 
 class ModelKernel(MCMCKernel):
@@ -25,7 +41,14 @@ class ModelKernel(MCMCKernel):
     A subclass gives two pure functions: `_start`, the state at a point, and `_draw`, one draw.
     Both see one chain; keys of many chains are batched here, as NumPyro's "vectorized" wants it.
     The state is a NamedTuple with at least `rng_key`, and `z` (site -> unconstrained value).
+
+    Attributes:
+        accept_step: whether a Metropolis step leaves the target exactly unchanged. Without one the
+            step size, or the noise of minibatches, biases the draws, and a diagnosis asks for
+            temperatures.
     """
+
+    accept_step: bool = False
 
     def __init__(
         self,
@@ -150,3 +173,16 @@ class ModelKernel(MCMCKernel):
     @abstractmethod
     def _draw(self, state: Any, density: Density) -> Any:
         """The state one draw later."""
+
+
+def has_accept_step(kernel: MCMCKernel) -> bool | None:
+    """Whether a kernel leaves its target exactly unchanged; None where that is not known.
+
+    A kernel of somebody else may say so by an attribute `accept_step`.
+    """
+    declared = getattr(kernel, "accept_step", None)
+    if isinstance(declared, bool):
+        return declared
+    if isinstance(kernel, HMCECS):
+        return False
+    return True if isinstance(kernel, _EXACT) else None

@@ -96,6 +96,8 @@ class ChEES(ModelKernel):
         lengths in Hamiltonian Monte Carlo, AISTATS, PMLR 130.
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],

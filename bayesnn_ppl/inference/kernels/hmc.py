@@ -106,6 +106,8 @@ class HMC(ModelKernel):
         arXiv:2104.14421; Neal (2011), section 5.3.
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],

@@ -98,6 +98,8 @@ class MALA(ModelKernel):
         Roberts and Tweedie (1996); Roberts and Rosenthal (1998), J. R. Stat. Soc. B 60(1).
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],

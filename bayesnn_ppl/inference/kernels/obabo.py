@@ -110,6 +110,7 @@ class OBABO(StochasticGradientKernel):
         Garriga-Alonso and Fortuin (2021), arXiv:2102.01691.
     """
 
+    accept_step = True
     _normals = 2
     _kinetic_law = "OBABO"
 

@@ -134,6 +134,8 @@ class ParallelTempering(ModelKernel):
         Syed et al. (2022), arXiv:1905.02939, for the deterministic even-odd scheme.
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],

@@ -85,6 +85,8 @@ class RandomWalk(ModelKernel):
         Comput. 18, section 4.
     """
 
+    accept_step = True
+
     def __init__(
         self,
         model: Callable[..., Any],
