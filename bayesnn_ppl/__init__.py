@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         priors,
         report,
     )
+    from bayesnn_ppl.calibration import Calibration, calibrate
     from bayesnn_ppl.inference import (
         approximations,
         gradients,
@@ -68,6 +69,8 @@ _FUNCTIONS = {
     "mile": "inference.microcanonical_ensembles",
     "resume": "inference.resuming",
     "sample": "inference.runner",
+    "Calibration": "calibration",
+    "calibrate": "calibration",
 }
 _MODULES = {
     "approximations": "inference.approximations",
@@ -89,6 +92,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "Calibration",
     "Keep",
     "Posterior",
     "Prediction",
@@ -97,6 +101,7 @@ __all__ = [
     "approximations",
     "augmentations",
     "bayesian_network",
+    "calibrate",
     "cold",
     "data",
     "device_mesh",

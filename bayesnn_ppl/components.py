@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp, xlogy
 from numpyro import handlers
 from numpyro.distributions import constraints
 
+from bayesnn_ppl.derivatives import derivatives_along
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.likelihoods.observed import (
     BERNOULLI,
@@ -147,7 +148,7 @@ def _slopes(program: StaticProgram, draws: Any, tangents: Any, x: Any) -> Any:
             mean, variance = _moments(fn)
             return {"probability": mean} if is_label(fn) else {"mean": mean, "sd": variance**0.5}
 
-        return jax.vmap(lambda tangent: jax.jvp(outputs, (values,), (tangent,))[1])(directions)
+        return derivatives_along(outputs, values, directions)[1]
 
     return jax.lax.map(one, (draws, tangents))
 

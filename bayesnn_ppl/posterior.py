@@ -328,8 +328,8 @@ class Posterior:
                 of the run; a run without one is judged by weights and sampler alone, and there
                 is no verdict.
             data: the training data `(x, y)` as `sample` was given them.
-            gradients: at how many draws the gradient over all data is computed. None: 400, or as
-                many as cost little; 0 for none.
+            gradients: at how many draws the gradient over all data is computed. None: 2000, or as
+                many as take a few seconds; 0 for none.
             memory: bytes that intermediate arrays may take, about.
             **settings: thresholds, see `diagnostics.diagnose`; and `temperatures`, what
                 `temperatures(x, y, probe=...)` returned, in place of those read here.

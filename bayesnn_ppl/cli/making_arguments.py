@@ -3,13 +3,22 @@
 from bayesnn_ppl.cli import options
 from bayesnn_ppl.cli.datasets import add_data
 from bayesnn_ppl.cli.ending import add_ending
+from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.kernels import add_kernel
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
 from bayesnn_ppl.cli.parser import Parser, choice, option, switch, whole
 from bayesnn_ppl.cli.processes import add_processes
 from bayesnn_ppl.cli.readme_flags import add_readme_flags
 
-__all__ = ["add_demo", "add_fit", "add_prior", "add_run", "add_sample", "add_study"]
+__all__ = [
+    "add_calibrate",
+    "add_demo",
+    "add_fit",
+    "add_prior",
+    "add_run",
+    "add_sample",
+    "add_study",
+]
 
 
 def add_sample(parser: Parser) -> None:
@@ -117,6 +126,83 @@ def add_prior(parser: Parser) -> None:
         metavar="FOLDER",
         unit="path",
         shown="no figures",
+    )
+
+
+def add_calibrate(parser: Parser) -> None:
+    """Arguments of `bayesnn calibrate`."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
+        help="as for `bayesnn sample` [default: mlp]",
+    )
+    add_data(parser)
+    group = parser.add_argument_group("calibration")
+    for flag, text, default, least in (
+        ("--replications", "data sets that are simulated", 200, 20),
+        ("--rows", "training rows at which data are simulated, spread evenly over them", 50, 2),
+    ):
+        option(group, flag, text, default=default, type=whole(least), metavar="N", unit="number")
+    switch(
+        group, "--around-data", "simulate around the data (posterior SBC) and not from the prior"
+    )
+    option(
+        group,
+        "--kernel",
+        "sampler",
+        default="nuts",
+        type=choice(*KERNELS),
+        metavar="{" + ",".join(KERNELS) + "}",
+        unit="word",
+    )
+    option(
+        group,
+        "--approximation",
+        "calibrate this approximation in place of a kernel",
+        type=choice(*APPROXIMATIONS),
+        metavar="{" + ",".join(APPROXIMATIONS) + "}",
+        unit="word",
+        shown="the kernel",
+    )
+    option(
+        group,
+        "--set",
+        "a setting of the approximation, by its name in Python; may be given several times",
+        action="append",
+        metavar="NAME=VALUE",
+        unit="number, word or list, as JSON",
+        shown="those in Python",
+    )
+    for flag, text, shown in (
+        ("--warmup", "warm-up draws of the kernel for each data set", "150"),
+        ("--draws", "draws of the kernel for each data set", "150"),
+        ("--chains", "chains of the kernel", "2, and 4 of an ensemble kernel"),
+    ):
+        option(group, flag, text, type=whole(1), metavar="N", unit="number", shown=shown)
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="integer",
+    )
+    switch(group, "--float64", "double precision")
+    switch(group, "--quiet", "no progress bar")
+    add_kernel(parser)
+    options.add_model(parser)
+    group = parser.add_argument_group("where it goes")
+    option(
+        group,
+        "--out",
+        "folder that keeps every replication, so that the same command resumes there, and the "
+        "picture of the ranks",
+        metavar="FOLDER",
+        unit="path",
+        shown="nowhere",
     )
 
 

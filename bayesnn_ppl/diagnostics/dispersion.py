@@ -10,7 +10,9 @@ __all__ = ["Dispersion", "dispersion_of_starts"]
 
 type DispersionStatus = Literal["overdispersed", "comparable", "underdispersed", "not judged"]
 
-_LEVEL = 0.05  # of draws from the posterior themselves fall outside on either side
+# Of starts that are draws from the posterior themselves, this share falls below and above. It is
+# smaller below, where it withholds a verdict.
+_BELOW, _ABOVE = 0.025, 0.05
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Dispersion:
             posterior; the shape of one start. NaN where that cannot be said.
         median: of the ratios; NaN where none is known.
         share_wider: share of the known ratios above 1.
-        bounds: between which starts drawn from the posterior itself would put one ratio in 90 %
+        bounds: between which starts drawn from the posterior itself would put one ratio in 92.5 %
             of runs.
         status: "overdispersed" when the median lies above the bounds, "comparable" between them,
             "underdispersed" below, "not judged" without two chains or any known ratio.
@@ -46,7 +48,7 @@ def dispersion_of_starts(starts: ArrayLike, draws: ArrayLike) -> Dispersion:
 
     Starts drawn from a Gaussian posterior would have a ratio of χ²_{m-1}/(m - 1). Outputs of one
     network vary together, so the median over outputs varies like one such ratio at the worst, and
-    the bounds are its 5 % and 95 % quantiles. R-hat compares chains from starts assumed to be
+    the bounds are its 2.5 % and 95 % quantiles. R-hat compares chains from starts assumed to be
     overdispersed (Gelman and Rubin, 1992): from starts that lie close together it may be near 1
     before the chains have seen the whole posterior.
 
@@ -102,7 +104,7 @@ def dispersion_of_starts(starts: ArrayLike, draws: ArrayLike) -> Dispersion:
 def _bounds(chains: int) -> tuple[float, float]:
     from scipy.stats import chi2
 
-    low, high = chi2.ppf([_LEVEL, 1 - _LEVEL], chains - 1) / (chains - 1)
+    low, high = chi2.ppf([_BELOW, 1 - _ABOVE], chains - 1) / (chains - 1)
     return float(low), float(high)
 
 

@@ -8,7 +8,12 @@ direction v, integration by parts gives, at draws of exp(-U/T),
 
 With v = Cov(θ, f) the left side of a Gaussian is the variance of f, so the ratio of both sides is
 T times the variance of the draws over that of the target. v and c come from the other half of the
-same chain, which is nearly independent and of the same mode.
+same chain, which is nearly independent and of the same mode. In the same way
+
+    E[v·∇U] = 0,
+
+and for a Gaussian v·∇U/T is how far f lies from its mean under the target: a mean that is off, as
+that of a sampler which keeps out of a narrow region, shows there.
 """
 
 from collections.abc import Mapping
@@ -20,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from numpyro.infer.util import constrain_fn
 
+from bayesnn_ppl.derivatives import derivatives_along
 from bayesnn_ppl.diagnostics.potential import Energies, Target, target_of, unconstrained
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.training_keys import clean
@@ -45,8 +51,7 @@ def _constrained(target: Target, z: Any, directions: Any, x: Any, y: Any) -> Any
     def one(pair: Any) -> Any:
         position, own = pair
         constrain = partial(constrain_fn, clean(target.model), (x, y), {})
-        move = jax.vmap(lambda t: jax.jvp(constrain, (position,), (t,))[1])
-        return constrain(position), move(own)
+        return derivatives_along(constrain, position, own)
 
     return jax.lax.map(one, (z, directions))
 
@@ -86,8 +91,8 @@ class _Directions:
 
 def function_series(
     posterior: "Posterior", found: Energies, chains: Any, x: Any, y: Any, probe: Any
-) -> Array:
-    """The series whose mean is the temperature of each principal direction of the outputs.
+) -> tuple[Array, Array]:
+    """Series whose means are the temperature and the shift of principal directions of the outputs.
 
     Args:
         posterior: with its model and its weights.
@@ -97,7 +102,8 @@ def function_series(
         probe: inputs (N, ...) whose outputs are looked at; at most 32 rows of them are used.
 
     Returns:
-        (chain, draw, K), in units of T; 16 directions at most, the largest first.
+        Temperatures, and shifts of the mean in standard deviations, each (chain, draw, K); 16
+        directions at most, the largest first.
 
     Raises:
         ValueError: the outputs cannot be computed or do not vary, or there are too few draws.
@@ -127,7 +133,7 @@ def function_series(
     theta = _flat(z, sites, len(chains))
 
     half = len(used) // 2
-    series, slopes = [], []
+    work, shifts, slopes = [], [], []
     for other, inside in (
         (slice(half, None), found.draws < used[half]),
         (slice(None, half), found.draws >= used[half]),
@@ -143,11 +149,16 @@ def function_series(
         said, along_draws = posterior.function_slopes(rows, _numpy(at), _numpy(along))
         f = directions.scores(said).reshape(len(chains), each, -1)
         push = np.einsum("cdi,cki->cdk", _flat(forces, sites, len(chains)), v)
-        series.append((f - centre) * push)
+        work.append((f - centre) * push)
+        shifts.append(push)
         slopes.append(directions.slopes(along_draws).reshape(len(chains), each, -1))
-    work, slope = np.concatenate(series, axis=1), np.concatenate(slopes, axis=1)
+    slope = np.concatenate(slopes, axis=1)
+    mean = slope.mean(axis=(0, 1))
     # A slope that differs from its mean moves the work by T times the difference.
-    return found.temperature + (work - found.temperature * slope) / slope.mean(axis=(0, 1))
+    excess = np.concatenate(work, axis=1) - found.temperature * slope
+    sd = np.sqrt(np.where(mean > 0, mean, np.nan))
+    shift = np.concatenate(shifts, axis=1) / (found.temperature * sd)
+    return found.temperature + excess / mean, shift
 
 
 def _joined(array: Any) -> Any:

@@ -7,8 +7,8 @@ import numpy as np
 
 from bayesnn_ppl.diagnostics.function_temperature import function_series
 from bayesnn_ppl.diagnostics.potential import (
+    WrongDataError,
     affordable_gradients,
-    check_data,
     energies_at_draws,
     run_temperature,
 )
@@ -153,7 +153,9 @@ def read_temperatures(
         )
         if probe is not None:
             try:
-                series["functions"] = function_series(posterior, found, chains, x, y, probe)
+                series["functions"], series["shifts"] = function_series(
+                    posterior, found, chains, x, y, probe
+                )
             except ValueError as error:
                 notes.append(f"Function outputs were not looked at: {error}")
     return judge_temperatures(
@@ -214,19 +216,22 @@ def temperatures_for_diagnosis(
             "with the training data as they were given to `sample`."
         )
     if reason is None and data is not None:
-        check_data(posterior, *data)
-        wanted = gradients if gradients is not None else affordable_gradients(posterior, *data)
-        if wanted < _FEWEST_DRAWS * posterior.provenance["chains"]:
+        try:
+            wanted = gradients if gradients is not None else affordable_gradients(posterior, *data)
+            if wanted >= _FEWEST_DRAWS * posterior.provenance["chains"]:
+                found = read_temperatures(posterior, *data, gradients=wanted, probe=probe)
+                return found, None
             reason = (
                 "Gradients over all the data at the draws, which tell, were not computed"
                 + (": they would take long. " if gradients is None else ". ")
                 + "`posterior.diagnose(x, gradients=400)` computes them."
             )
-        else:
-            try:
-                return read_temperatures(posterior, *data, gradients=wanted, probe=probe), None
-            except ValueError as error:
-                reason = str(error)
+        except WrongDataError as error:
+            if data is not posterior.data:
+                raise
+            reason = str(error)
+        except ValueError as error:
+            reason = str(error)
     return recorded_temperatures(posterior), reason
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Energies",
     "Target",
+    "WrongDataError",
     "affordable_gradients",
     "check_data",
     "energies_at_draws",
@@ -43,7 +44,11 @@ __all__ = [
 
 _ROWS_AT_ONCE = 4096
 # What gradients at the draws may cost where nobody asked for them: a few seconds of two cores.
-_GRADIENTS, _OPERATIONS, _ROWS_TIMES_WEIGHTS = 400, 1e11, 2e10
+_GRADIENTS, _OPERATIONS, _ROWS_TIMES_WEIGHTS = 2000, 1e11, 2e10
+
+
+class WrongDataError(ValueError):
+    """Data that are not those of the run."""
 
 
 class Energies(NamedTuple):
@@ -183,14 +188,18 @@ def energies_at_draws(
 
 
 def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
-    """At how many draws, at most 400, the gradient over all data costs a few seconds.
+    """At how many draws, at most 2000, the gradient over all data costs a few seconds.
 
     Args:
         posterior: with its program and its weights.
         x, y: the data of the run.
     """
+    draws = posterior.draws
+    weights = sum(int(np.prod(array.shape[2:])) for array in draws.values())
+    bound = _ROWS_TIMES_WEIGHTS / max(len(x) * weights, 1)
+    if bound < 1:  # before all the data are read
+        return 0
     run, x, y, latents, _ = ready_run(posterior, x, y)
-    sizes = sum(int(np.prod(array.shape[2:])) for array in latents.values())
     target = target_of(posterior)[1]
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(
@@ -200,8 +209,7 @@ def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
         cost = lowered.cost_analysis()
     operations = (cost or {}).get("flops", 0.0)
     # Loops over time or depth count once among the operations; rows times weights bounds them.
-    most = min(_OPERATIONS / max(operations, 1.0), _ROWS_TIMES_WEIGHTS / (len(x) * sizes))
-    return min(_GRADIENTS, int(most))
+    return min(_GRADIENTS, int(min(_OPERATIONS / max(operations, 1.0), bound)))
 
 
 def minibatch_gradients(
@@ -289,7 +297,7 @@ def check_data(posterior: "Posterior", x: Any, y: Any) -> tuple[np.ndarray, np.n
     """The data as arrays.
 
     Raises:
-        ValueError: they are not those of the run.
+        WrongDataError: they are not those of the run.
     """
     run = posterior.provenance
     float64 = run.get("precision") == "float64"
@@ -297,7 +305,7 @@ def check_data(posterior: "Posterior", x: Any, y: Any) -> tuple[np.ndarray, np.n
     known = run.get("data_sha256")
     if isinstance(known, str):
         if data_hash(x, y) != known:
-            raise ValueError(
+            raise WrongDataError(
                 f"`x` {x.shape} and `y` {y.shape} are not the data of the run ({run.get('rows')} "
                 "rows): the gradient of U is that of the training data. Pass what `sample` was "
                 "given, prepared the same way."

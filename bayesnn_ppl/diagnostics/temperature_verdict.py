@@ -1,13 +1,15 @@
 """From the readings of two thermometers to a verdict on each parameter array."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.diagnostics.temperature import Measured, expected_kinetic, measure
 from bayesnn_ppl.diagnostics.thermometry import (
+    SHIFTED,
     STATUS_OF,
     ArrayTemperature,
     Kind,
@@ -30,6 +32,7 @@ def judge_temperatures(
     kinetic: ArrayLike | None = None,
     configurational: ArrayLike | None = None,
     functions: ArrayLike | None = None,
+    shifts: ArrayLike | None = None,
     law: str = "none",
     momentum_decay: ArrayLike = 0.0,
     frozen: Collection[str] = (),
@@ -53,8 +56,8 @@ def judge_temperatures(
         temperature: T.
         kinetic: T_K of each draw, (chain, draw, arrays), as measured; None without momenta.
         configurational: T_C of each draw, (chain, draw', arrays); None where not measured.
-        functions: temperatures of K directions of the function outputs, (chain, draw'', K); see
-            `function_temperature`.
+        functions, shifts: temperatures and shifts of K directions of the function outputs,
+            (chain, draw'', K); see `function_temperature`.
         law, momentum_decay: of the momenta, see `expected_kinetic`; the decay may be (chain, draw).
         frozen: names of arrays that never move.
         kernel: its name, for the words.
@@ -70,8 +73,9 @@ def judge_temperatures(
         raise ValueError("Neither thermometer was read, so there is nothing to judge.")
     read: dict[str, Measured] = {}
     count = sum(series is not None for series in (kinetic, configurational))
-    outputs = None if functions is None else np.asarray(functions, dtype=float)
-    comparisons = count * len(names) + (0 if outputs is None else outputs.shape[2])
+    outputs = np.zeros((1, 4, 0)) if functions is None else np.asarray(functions, dtype=float)
+    moved = np.zeros((1, 4, 0)) if shifts is None else np.asarray(shifts, dtype=float)
+    comparisons = count * len(names) + outputs.shape[2] + moved.shape[2]
     for name, series in (("kinetic", kinetic), ("configurational", configurational)):
         if series is None:
             continue
@@ -103,18 +107,15 @@ def judge_temperatures(
             else _kind(k, c, law == "thermostat", temperature, tolerance, resolution)
         )
         arrays.append(ArrayTemperature(name, int(size), k, c, kind))
+    settings = {"level": level, "comparisons": comparisons, "parts": parts, "bootstrap": True}
     directions = []
-    if outputs is not None:
-        measured = measure(
-            outputs, level=level, comparisons=comparisons, parts=parts, bootstrap=True
-        )
-        for i in range(outputs.shape[2]):
-            reading = Reading.of(measured, i)
-            kind = _kind(None, reading, False, temperature, tolerance, resolution)
-            directions.append(
-                ArrayTemperature(f"outputs, direction {i + 1}", 1, None, reading, kind)
-            )
+    for i, reading in enumerate(_readings(outputs, settings)):
+        kind = _kind(None, reading, False, temperature, tolerance, resolution)
+        directions.append(ArrayTemperature(f"outputs, direction {i + 1}", 1, None, reading, kind))
+    off = tuple(_readings(moved, settings))
     found = {STATUS_OF[a.kind] for a in (*arrays, *directions)}
+    if any(r.lower > SHIFTED or r.upper < -SHIFTED for r in off):
+        found |= {"wrong"}
     wrong = found - {"right", "not known"}
     status: TemperatureStatus = "wrong"
     if len(wrong) == 1:
@@ -125,14 +126,23 @@ def judge_temperatures(
     words = sentences(arrays, kernel, law, temperature, tolerance, factor_of_step, count == 2)
     return Thermometry(
         status=status,
-        verdict=" ".join([*words, *output_sentences(directions, temperature), *notes]),
+        verdict=" ".join([*words, *output_sentences(directions, off, temperature), *notes]),
         temperature=float(temperature),
         tolerance=tolerance,
         kernel=kernel,
         arrays=tuple(arrays),
         step_factor=factor_of_step,
         functions=tuple(directions),
+        shifts=off,
     )
+
+
+def _readings(series: Any, settings: Mapping[str, Any]) -> list[Reading]:
+    """A reading of each series of (chain, draw, K)."""
+    if not series.shape[2]:
+        return []
+    measured = measure(series, **settings)
+    return [Reading.of(measured, i) for i in range(series.shape[2])]
 
 
 def _kind(

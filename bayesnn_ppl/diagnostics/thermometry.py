@@ -29,6 +29,9 @@ STATUS_OF: Mapping[str, TemperatureStatus] = {
     "not known": "not known",
 }
 
+# Standard deviations by which the mean of an output may certainly be off.
+SHIFTED = 0.1
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -95,6 +98,7 @@ class Thermometry:
         temperature: T that was asked for; tolerance: the share by which a right one may miss it.
         arrays: one `ArrayTemperature` for each parameter array.
         functions: the same of directions of the function outputs, if they were looked at.
+        shifts: how far the means along those directions are off, in standard deviations.
         step_factor: by what to multiply the step size for the hottest array to be within half
             the tolerance, as far as its excess comes from the step; None where not known.
     """
@@ -107,6 +111,7 @@ class Thermometry:
     arrays: tuple[ArrayTemperature, ...]
     step_factor: float | None
     functions: tuple[ArrayTemperature, ...] = ()
+    shifts: tuple[Reading, ...] = ()
 
     @property
     def broken(self) -> bool:
@@ -117,6 +122,24 @@ class Thermometry:
     def positions_read(self) -> bool:
         """Whether configurational temperatures of all arrays were read."""
         return all(a.configurational is not None for a in self.arrays)
+
+    @property
+    def beyond(self) -> bool:
+        """Whether a temperature lies outside T/2 to 2 T.
+
+        However wide its interval, of a parameter array. A direction of the outputs is one number
+        and not a mean over many, so it must also lie two standard errors away from T.
+        """
+        of_arrays = [r for a in self.arrays for r in (a.configurational, a.kinetic) if r]
+        of_outputs = [
+            a.configurational
+            for a in self.functions
+            if a.configurational
+            and abs(a.configurational.value - self.temperature) > 2 * a.configurational.error
+        ]
+        return any(
+            not 0.5 <= reading.value / self.temperature <= 2 for reading in of_arrays + of_outputs
+        )
 
     def all_readings(self) -> list[tuple[str, Reading]]:
         """Every reading with the name of its array or direction."""

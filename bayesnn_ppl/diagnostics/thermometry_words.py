@@ -1,10 +1,9 @@
 """The sentences of a thermometry: each kind of fault, its layers, its cause and the remedy."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics.thermometry import ArrayTemperature
+from bayesnn_ppl.diagnostics.thermometry import SHIFTED, ArrayTemperature, Reading
 
 __all__ = ["output_sentences", "sentences"]
 
@@ -12,7 +11,7 @@ _NAMED = 4
 
 
 def sentences(
-    arrays: Sequence["ArrayTemperature"],
+    arrays: Sequence[ArrayTemperature],
     kernel: str,
     law: str,
     temperature: float,
@@ -64,11 +63,14 @@ def sentences(
     return found
 
 
-def output_sentences(directions: Sequence["ArrayTemperature"], temperature: float) -> list[str]:
+def output_sentences(
+    directions: Sequence[ArrayTemperature], shifts: Sequence[Reading], temperature: float
+) -> list[str]:
     """What the temperatures of the function outputs say of their spread.
 
     Args:
         directions: of the outputs, with their kinds; [] where they were not looked at.
+        shifts: of the means along them, in standard deviations.
         temperature: T.
     """
     found = []
@@ -83,6 +85,20 @@ def output_sentences(directions: Sequence["ArrayTemperature"], temperature: floa
                 f"spread of the draws is wrong{_range(group)}: their standard deviation is too "
                 f"{words} by up to {100 * excess:.0f} %."
             )
+    unknown = [a for a in directions if a.kind == "not known"]
+    if unknown:
+        found.append(
+            f"{len(unknown)} of {len(directions)} directions of the function outputs: not known, "
+            f"the intervals are too wide{_range(unknown)}."
+        )
+    moved = [r for r in shifts if r.lower > SHIFTED or r.upper < -SHIFTED]
+    if moved:
+        most = max(abs(r.value) for r in moved)
+        found.append(
+            f"In {len(moved)} of {len(shifts)} directions the mean of the function outputs is off, "
+            f"by up to {most:.2g} standard deviations: the draws keep out of a region, or lean to "
+            "one side."
+        )
     right = [a for a in directions if a.kind == "right"]
     if right and len(right) == len(directions):
         found.append(
@@ -93,8 +109,8 @@ def output_sentences(directions: Sequence["ArrayTemperature"], temperature: floa
 
 def _fault(
     kind: str,
-    group: Sequence["ArrayTemperature"],
-    arrays: Sequence["ArrayTemperature"],
+    group: Sequence[ArrayTemperature],
+    arrays: Sequence[ArrayTemperature],
     temperature: float,
     step_factor: float | None,
     both: bool,
@@ -172,7 +188,7 @@ def _fault(
     )
 
 
-def _names(group: Sequence["ArrayTemperature"], arrays: Sequence["ArrayTemperature"]) -> str:
+def _names(group: Sequence[ArrayTemperature], arrays: Sequence[ArrayTemperature]) -> str:
     if len(group) == len(arrays) and len(arrays) > 1:
         return f"All {len(arrays)} parameter arrays"
     shown = [f"`{a.name}`" for a in group[:_NAMED]]
@@ -190,18 +206,18 @@ def _count(some: int, all_of: int) -> str:
     return f"{some} of the {all_of} parameter arrays {'is' if some == 1 else 'are'}"
 
 
-def _readings(array: "ArrayTemperature") -> list[Any]:
+def _readings(array: ArrayTemperature) -> list[Any]:
     """Configurational first: the one about the draws themselves."""
     return [r for r in (array.configurational, array.kinetic) if r is not None]
 
 
-def _range(group: Sequence["ArrayTemperature"]) -> str:
+def _range(group: Sequence[ArrayTemperature]) -> str:
     values = [_readings(a)[0].value for a in group]
     low, high = f"{min(values):.3g}", f"{max(values):.3g}"
     return f" ({low})" if low == high else f" ({low} to {high})"
 
 
-def _ratio(array: "ArrayTemperature") -> float:
+def _ratio(array: ArrayTemperature) -> float:
     assert array.kinetic is not None and array.configurational is not None
     return array.configurational.value / max(array.kinetic.value, 1e-12)
 

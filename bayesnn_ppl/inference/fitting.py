@@ -30,7 +30,7 @@ from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.storage import STARTS, RunFolder, variable_names, working_copy
 from bayesnn_ppl.training_keys import clean
 
-__all__ = ["fit", "require_same", "resume_fit"]
+__all__ = ["Fit", "fit", "make_fit", "require_same", "resume_fit"]
 
 _BLOCK = 64  # draws that are mapped to the program's space at once
 # Keys of predictive samples at the probe, apart from every key of an approximation.
@@ -92,7 +92,7 @@ def fit(
     """
     began = time.perf_counter()
     with arithmetic(float64=float64):
-        prepared = _prepared(
+        prepared = make_fit(
             approximation,
             x,
             y,
@@ -137,7 +137,7 @@ def resume_fit(
     began, run = time.perf_counter(), folder.config
     float64 = run["precision"] == "float64"
     with arithmetic(float64=float64):
-        prepared = _prepared(
+        prepared = make_fit(
             approximation,
             x,
             y,
@@ -165,7 +165,7 @@ def resume_fit(
 
 
 @dataclass(frozen=True)
-class _Fit:
+class Fit:
     """A fit that has passed every check and not begun."""
 
     approximation: Approximation
@@ -220,7 +220,7 @@ class _Fit:
         return Posterior.load(folder.path, fitted.opened_with(problem))
 
 
-def _prepared(
+def make_fit(
     approximation: Any,
     x: Any,
     y: Any,
@@ -232,19 +232,20 @@ def _prepared(
     callback: Callable[[Any], Any] | None,
     keep: Keep | None,
     on_disk: bool,
-) -> _Fit:
-    """Check every argument of `fit`."""
+    simulated: bool = False,
+) -> Fit:
+    """Check every argument of `fit`; see there. Labels that are simulated may lack a class."""
     model = _model_of(approximation)
     seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
     inputs = check_array(x, "x", float64=float64)
     targets = check_array(y, "y", float64=float64)
-    summary = inspect_model(model, inputs, targets)
+    summary = inspect_model(model, inputs, targets, all_rows=not simulated)
     check_training_of_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)
     keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
     problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
-    return _Fit(approximation, problem, keep, probe, getattr(y, "standardisation", None))
+    return Fit(approximation, problem, keep, probe, getattr(y, "standardisation", None))
 
 
 def _model_of(approximation: Any) -> Any:

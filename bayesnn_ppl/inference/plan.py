@@ -130,8 +130,9 @@ def make_plan(
     keep: Keep | None,
     until: Mapping[str, Any] | None,
     on_disk: bool,
+    simulated: bool = False,
 ) -> Plan:
-    """Check every argument of `sample`; see there."""
+    """Check every argument of `sample`; see there. Labels that are simulated may lack a class."""
     _check_kernel(kernel)
     warmup = whole_number(warmup, "`warmup`", at_least=0)
     chains = whole_number(chains, "`chains`", at_least=1)
@@ -147,7 +148,11 @@ def make_plan(
     # Set either way: the caller's own setting is no part of what is compiled.
     with arithmetic(float64=float64):
         summary = inspect_model(
-            kernel.model, inputs, targets, kernel=kernel, all_rows=stream is None
+            kernel.model,
+            inputs,
+            targets,
+            kernel=kernel,
+            all_rows=stream is None and not simulated,
         )
         summary = _tempered(summary, kernel)
         check_kernel_of_noise(kernel, summary)

@@ -73,7 +73,7 @@ def describe_fit(
     summary = problem.summary
     model = problem.model if fitted is None else fitted.opened_with(problem)
     if model is not problem.model:
-        summary = inspect_model(model, problem.x, problem.y)
+        summary = inspect_model(model, problem.x, problem.y, all_rows=False)
     described = _describe(
         model,
         summary,

@@ -217,7 +217,8 @@ def plan_stream(
             stream.rows,
             kernel.batch_size,
             seed,
-            kernel.minibatches == "epoch",
+            # A minibatch of all rows is an epoch.
+            kernel.minibatches == "epoch" or kernel.batch_size == stream.rows,
             stream.chunk,
             stream.window,
         ),

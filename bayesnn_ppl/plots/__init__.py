@@ -5,6 +5,7 @@ has to be closed. Save a figure with `figure.savefig(path)`; a notebook displays
 a cell.
 """
 
+from bayesnn_ppl.plots.calibration import plot_calibration
 from bayesnn_ppl.plots.comparison import plot_comparison
 from bayesnn_ppl.plots.coverage import plot_coverage
 from bayesnn_ppl.plots.posterior_surface import plot_segment, plot_surface
@@ -25,6 +26,7 @@ from bayesnn_ppl.plots.trace_rank import plot_trace_rank
 
 __all__ = [
     "plot_band",
+    "plot_calibration",
     "plot_class_collapse",
     "plot_comparison",
     "plot_coverage",

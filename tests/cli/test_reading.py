@@ -46,6 +46,34 @@ def test_check_turns_the_verdict_into_a_status(linear_run, capsys):
     assert "Diagnosis" in capsys.readouterr().out
 
 
+def test_every_verdict_has_an_exit_status_of_its_own(linear_run, capsys, monkeypatch):
+    from bayesnn_ppl.cli.reading import CHECKED
+    from bayesnn_ppl.diagnostics.judgements.overall import STATUS
+
+    assert set(CHECKED) == set(STATUS.values()) and len(set(CHECKED.values())) == len(CHECKED)
+    assert 2 not in CHECKED.values(), "2 is an error in what was typed."
+    # 40 draws of two chains fail; with thresholds that they keep, two chains are not judged.
+    made = bnn.Posterior.diagnose
+
+    def lenient(self, x=None, **settings):
+        return made(
+            self,
+            x,
+            **settings,
+            rhat_threshold=1e9,
+            rhat_limit=1e9,
+            ess_threshold=1e-9,
+            ess_limit=1e-9,
+            stuck_share=0.0,
+            divergence_share=1.0,
+            ebfmi_threshold=0.0,
+        )
+
+    monkeypatch.setattr(bnn.Posterior, "diagnose", lenient)
+    assert main(["diagnose", str(linear_run), "--check"]) == 5
+    assert "not judged" in capsys.readouterr().out
+
+
 def test_evaluate(linear_run, posterior, capsys):
     scores = bnn.metrics.evaluate(posterior, *bnn.data.load("diabetes").test)
     shown = json.loads(printed(capsys, "evaluate", linear_run, "--json"))

@@ -50,9 +50,8 @@ def judge_exactness(
     scale, readings = temperatures.temperature, temperatures.all_readings()
     figure = f"{without}; temperatures {temperatures.brief()}"
     said = f"Temperatures: {temperatures.verdict}"
-    beyond = any(not 0.5 <= r.value / scale <= 2 for _, r in readings)
-    if beyond or temperatures.status not in ("right", "not known"):
-        failed = beyond or temperatures.broken
+    if temperatures.beyond or temperatures.status not in ("right", "not known"):
+        failed = temperatures.beyond or temperatures.broken
         return Judgement(
             "exactness",
             "failed" if failed else "doubtful",

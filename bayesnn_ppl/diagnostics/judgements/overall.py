@@ -11,9 +11,9 @@ from bayesnn_ppl.diagnostics.judgements.common import (
     Thresholds,
 )
 
-__all__ = ["judge", "remarks"]
+__all__ = ["STATUS", "judge", "remarks"]
 
-_STATUS: Mapping[str, Status] = {
+STATUS: Mapping[str, Status] = {
     "passed": "converged",
     "approximate": "approximate",
     "doubtful": "doubtful",
@@ -26,7 +26,7 @@ def judge(judgements: Sequence[Judgement]) -> tuple[Status, tuple[str, ...]]:
     """The status of the worst judgement, and all reasons, the worst first."""
     ordered = sorted(judgements, key=lambda found: -SEVERITY.index(found.status))
     sentences = [sentence for found in ordered for sentence in found.sentences]
-    return _STATUS[ordered[0].status], tuple(sentences)
+    return STATUS[ordered[0].status], tuple(sentences)
 
 
 def remarks(

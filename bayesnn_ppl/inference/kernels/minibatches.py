@@ -38,13 +38,19 @@ class Minibatches:
         shards: data shards; divides N and B.
         order: "random", every row drawn independently of all others; "epoch": the rows of a
             shard come in a random order, and all of them before any comes again; or "given": the
-            rows at hand, one after another.
+            rows at hand, one after another. With B = N the first two are every row once, in the
+            order of the data: the gradient is that of all the data.
     """
 
     rows: int
     batch_size: int
     shards: int
     order: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether a minibatch is all the data."""
+        return self.order != "given" and self.batch_size == self.rows
 
     def start(self, bits: Any) -> EpochState | tuple[()]:
         """The state before the first minibatch; `bits` are two random words, shape (2,)."""
@@ -67,6 +73,8 @@ class Minibatches:
         """
         each, per_shard = self.rows // self.shards, self.batch_size // self.shards
         shape = (steps, self.shards, per_shard)
+        if self.whole:
+            return state, jnp.broadcast_to(jnp.arange(per_shard), shape)
         if self.order == "random":
             return state, jax.random.randint(key, shape, 0, each)
         if self.order == "given":

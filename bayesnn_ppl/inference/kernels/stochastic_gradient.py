@@ -48,7 +48,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
         model: a NumPyro program of `(x, y)`. It is run on the minibatch as its data, with the
             likelihood times N/B.
         step_size: ε > 0, a number or a schedule `step -> ε`.
-        batch_size: B rows a step.
+        batch_size: B rows a step. With B = N every step has the gradient of all the data.
         steps_per_draw: steps of a draw; or several numbers, for draws of unequal length, which
             are gone through again and again.
         temperature: T of the target exp(-U/T), a number or a schedule. The Jacobians of
@@ -283,8 +283,12 @@ class StochasticGradientKernel(StochasticGradientSettings):
     ) -> MinibatchGradient:
         """∇Û on the rows, shape (shards, B/shards), with any noise of the program by `key`."""
         parts = rows.reshape(rows.shape[0], self._sub_batches, -1)
+        # Every row once, in the order of the data: nothing to gather.
+        whole = self._given is None and parts.shape[1] == 1 and rows.size == data.x.shape[0]
 
         def fetch(number: Any) -> tuple[Any, Any]:
+            if whole:
+                return data.x, data.y
             part = parts[:, number]
             return take_rows(data.x, part), take_rows(data.y, part)
 

@@ -46,6 +46,17 @@ def test_an_epoch_has_every_row_once(shards):
         assert (rows[:, 0] != rows[:, 1]).any()
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("order", ["random", "epoch"])
+def test_a_minibatch_of_all_rows_has_every_row_once(order, shards):
+    batches = Minibatches(ROWS, ROWS, shards, order)
+    rows = stream(batches, 3, 4)
+    assert batches.whole and rows.shape == (12, shards, ROWS // shards)
+    assert (rows == np.arange(ROWS // shards)).all()
+    # Negative control: one row fewer is a minibatch.
+    assert not Minibatches(ROWS, ROWS - shards, shards, order).whole
+
+
 @pytest.mark.parametrize("order", ["random", "epoch"])
 def test_every_place_sees_every_row_equally_often(order):
     rows = stream(Minibatches(ROWS, BATCH, 1, order), 400, 10)[:, 0]

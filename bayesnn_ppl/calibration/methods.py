@@ -1,0 +1,170 @@
+"""A kernel or an approximation as what calibration needs: data and a seed in, a posterior out."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpyro.infer.mcmc import MCMCKernel
+
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.inference.approximations.base import Approximation
+from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.inference.fitting import Fit, make_fit
+from bayesnn_ppl.inference.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.sinks import MemorySink
+from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.precision import arithmetic
+
+__all__ = ["Method", "Sampling", "built", "chosen_sampling"]
+
+_WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 150, 150, 2, 4
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a kernel is run in each replication; see `sample`."""
+
+    warmup: int
+    draws: int
+    chains: int
+    thinning: int = 1
+    init: Any = None
+
+
+class Method:
+    """A method that is ready for data of one shape.
+
+    Attributes:
+        independent: whether its draws are independent, those of an approximation.
+        summary: what its model declares.
+    """
+
+    def __init__(
+        self,
+        method: Any,
+        x: np.ndarray,
+        y: np.ndarray,
+        sampling: Sampling | None,
+        *,
+        float64: bool,
+    ) -> None:
+        self._float64 = float64
+        self.independent = sampling is None
+        self._draws = 0 if sampling is None else sampling.draws
+        shared: dict[str, Any] = {
+            "seed": 0,
+            "mesh": None,
+            "float64": float64,
+            "keep": None,
+            "on_disk": False,
+            "simulated": True,
+        }
+        self._ready: Plan | Fit
+        if sampling is None:
+            self._ready = make_fit(method, x, y, progress=False, callback=None, **shared)
+        else:
+            self._ready = make_plan(
+                method,
+                x,
+                y,
+                warmup=sampling.warmup,
+                chains=sampling.chains,
+                chain_method="parallel",
+                init=sampling.init,
+                thinning=sampling.thinning,
+                until=None,
+                **shared,
+            )
+
+    @property
+    def summary(self) -> ModelSummary:
+        """What the model declares."""
+        ready = self._ready
+        return ready.summary if isinstance(ready, Plan) else ready.problem.summary
+
+    def describe(self) -> dict[str, Any]:
+        """The provenance of a run that has not begun."""
+        if isinstance(self._ready, Plan):
+            return self._ready.describe(draws_requested=self._draws)
+        with arithmetic(float64=self._float64):
+            return self._ready.describe(None)
+
+    def posterior(self, y: np.ndarray, seed: int, *, draws: int | None = None) -> Posterior:
+        """Draws given y; compiles nothing where an earlier call has.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C came, and the draws are not all there.
+        """
+        y = y.astype(np.int32) if self.summary.discrete else y
+        if isinstance(self._ready, Plan):
+            plan = replace(self._ready, y=y, seed=seed)
+            draws = self._draws if draws is None else draws
+            sink = MemorySink(draws, plan.keep)
+            found = execute(plan, sink, draws, progress=False, callback=None)
+        else:
+            problem = replace(self._ready.problem, y=y, seed=seed)
+            with arithmetic(float64=self._float64):
+                found = replace(self._ready, problem=problem).in_memory(0.0)
+        if found.provenance["interrupted"]:
+            raise KeyboardInterrupt
+        return found
+
+
+def built(method: Any, model: Any) -> Any:
+    """`method`, or what it builds from `model`.
+
+    Raises:
+        TypeError: it is neither a kernel, nor an approximation, nor a function that makes one.
+    """
+    if isinstance(method, MCMCKernel):
+        return method
+    if isinstance(method, Approximation) and not isinstance(method, type):
+        return method
+    if callable(method) and model is not None:
+        found = method(model)
+        if isinstance(found, MCMCKernel | Approximation):
+            return found
+        raise TypeError(
+            f"`method(model)` is a {type(found).__name__}. A function given as `method` must "
+            "return a kernel or an approximation: `lambda model: NUTS(model)`."
+        )
+    hint = " Build it from your model: `NUTS(model)`." if callable(method) else ""
+    raise TypeError(
+        "`calibrate` takes a kernel such as `NUTS(model)`, an approximation such as "
+        f"`bnn.approximations.Laplace(model)`, or a function that makes one, not {method!r}.{hint}"
+    )
+
+
+def chosen_sampling(
+    method: Any,
+    *,
+    warmup: int | None,
+    draws: int | None,
+    chains: int | None,
+    thinning: int | None,
+    init: Any,
+) -> Sampling | None:
+    """The sampling of a kernel with defaults filled in; None of an approximation.
+
+    Raises:
+        TypeError, ValueError: a setting that an approximation does not have, or out of range.
+    """
+    given = {"warmup": warmup, "draws": draws, "chains": chains, "thinning": thinning, "init": init}
+    if not isinstance(method, MCMCKernel):
+        wrong = [f"`{name}`" for name, value in given.items() if value is not None]
+        if wrong:
+            raise ValueError(
+                f"{' and '.join(wrong)} are settings of a kernel, and "
+                f"{type(method).__name__} is an approximation: give it its own settings, such as "
+                f"`{type(method).__name__}(model, draws=400)`."
+            )
+        return None
+    many = _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS
+    draws = whole_number(_DRAWS if draws is None else draws, "`draws`", at_least=1)
+    chains = whole_number(many if chains is None else chains, "`chains`", at_least=1)
+    if draws * chains < 14:
+        raise ValueError(
+            f"{chains} chains of {draws} draws are too few to rank a parameter among: "
+            "7 nearly independent draws are needed. Give more `draws`."
+        )
+    return Sampling(_WARMUP if warmup is None else warmup, draws, chains, thinning or 1, init)

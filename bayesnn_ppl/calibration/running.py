@@ -1,0 +1,409 @@
+"""`calibrate`: are a method's draws those of the posterior of data that the model makes?"""
+
+import importlib.metadata
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bayesnn_ppl
+from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arrays import check_array, data_hash
+from bayesnn_ppl.calibration.methods import Method, Sampling, built, chosen_sampling
+from bayesnn_ppl.calibration.quantities import Quantities
+from bayesnn_ppl.calibration.record import CalibrationFolder, Line, Replications
+from bayesnn_ppl.calibration.result import LEVELS, Calibration, judged
+from bayesnn_ppl.calibration.truths import (
+    METHOD,
+    ORDER,
+    TIES,
+    AroundData,
+    FromPrior,
+    Truth,
+    Truths,
+    seed_of,
+)
+from bayesnn_ppl.diagnostics.convergence import ess_bulk
+from bayesnn_ppl.identity import describe
+from bayesnn_ppl.inference.progress import ProgressBar
+from bayesnn_ppl.posterior import Posterior
+
+__all__ = ["calibrate"]
+
+_FEWEST = 20  # replications
+_PROBES = 3
+_AROUND_DRAWS = 4  # draws around the data for each replication, of which one is taken
+
+
+def calibrate(
+    method: Any,
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    replications: int = 200,
+    warmup: int | None = None,
+    draws: int | None = None,
+    chains: int | None = None,
+    thinning: int | None = None,
+    init: Any = None,
+    around: Posterior | None = None,
+    probe: Any = None,
+    quantities: Mapping[str, Callable[[Mapping[str, Any]], Any]] | None = None,
+    false_alarm: float = 0.01,
+    seed: int = 0,
+    float64: bool = False,
+    progress: bool = True,
+    out: str | Path | None = None,
+) -> Calibration:
+    r"""Simulation-based calibration of a kernel or an approximation.
+
+    In each replication θ* ~ p(θ) and y* ~ p(y|x, θ*) are drawn from `model`, and the method draws
+    from p(θ|x, y*). If it is right, θ* and its draws have one distribution given y*, and the rank
+    of any quantity h(θ*, y*) among h(θ_1, y*), ..., h(θ_L, y*) is uniform on 0, ..., L. Ranks of
+    function values, scalars and log densities over all replications are tested for that.
+
+    With data y it is done around them (posterior SBC): θ' ~ p(θ|x, y), y' ~ p(y|x, θ'), and the
+    method draws from p(θ|x, y, x, y').
+
+    The method is compiled once. Draws of a kernel are thinned to the largest L of 127, 63, 31, 15,
+    7 that nine replications in ten have twice the effective sample size for; a quantity that mixes
+    too slowly for that is not judged.
+
+    Args:
+        method: a kernel such as `NUTS(model)`, an approximation such as
+            `approximations.Laplace(model)`, or a function that builds one from `model`, such as
+            `NUTS`. A method whose own model is another one is tested against `model`: that is how
+            a wrong prior, likelihood or temperature is found.
+        model: makes parameters and data; None for the model of the method.
+        x: inputs (N, ...). 20 to 200 rows are enough to find an error.
+        y: data at hand (N, ...), for posterior SBC; None to start from the prior.
+        replications: R, 20 or more.
+        warmup, draws, chains, thinning, init: of a kernel, as for `sample`; by default 150, 150, 2
+            (4 of an ensemble kernel), 1 and draws from the prior. An approximation has none.
+        around: with y, a `Posterior` given (x, y) whose draws are θ'; its latent sites are those of
+            `model`. None: the method's own, from a run of 4 R draws.
+        probe: inputs (M, ...) at which functions are ranked; by default three rows of x.
+        quantities: more of them, name -> function of the latent sites' values that returns a
+            number, such as `{"bias": lambda values: values["net/Dense_1.bias"][0]}`.
+        false_alarm: probability at which a right method is called wrong, over all quantities.
+        seed: of all randomness. Replication r is the same whatever the number of replications.
+        float64: compute in double precision.
+        progress: show a bar.
+        out: a folder that keeps every replication that is done. The same call resumes a
+            calibration that was ended there, with the ranks it would have had, and makes more
+            replications where more are asked for.
+
+    Returns:
+        A `Calibration`: print it, or `plot()` it. Ctrl-C returns what is done, if 20 are.
+
+    Raises:
+        FileExistsError: `out` holds something else.
+        TypeError, ValueError: an argument is not what it must be, or `out` holds a calibration
+            with other settings; said before anything is compiled.
+        RuntimeError: the first replication fails.
+        KeyboardInterrupt: Ctrl-C came before 20 replications.
+
+    References:
+        Talts et al. (2018), arXiv:1804.06788, algorithm 2 (thinning by effective sample size);
+        Modrák et al. (2023), arXiv:2211.02383 (data-dependent quantities); Säilynoja, Bürkner,
+        Vehtari (2022), arXiv:2103.10522 (bands); Säilynoja, Schmitt, Bürkner, Vehtari (2025),
+        Posterior SBC, arXiv:2502.03279.
+
+    Example:
+        >>> import numpy as np
+        >>> import bayesnn_ppl as bnn
+        >>> model = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(scale=0.5))
+        >>> x = np.linspace(-1, 1, 12, dtype=np.float32)[:, None]
+        >>> found = bnn.calibrate(
+        ...     bnn.approximations.Laplace(model, draws=63), model, x, replications=20,
+        ...     progress=False)
+        >>> found.status
+        'calibrated'
+    """
+    method = built(method, model)
+    own = _model_of(method)
+    truth_model = own if model is None else model
+    replications = whole_number(replications, "`replications`", at_least=_FEWEST)
+    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+    false_alarm = _share(false_alarm)
+    sampling = chosen_sampling(
+        method, warmup=warmup, draws=draws, chains=chains, thinning=thinning, init=init
+    )
+    inputs = check_array(x, "x", float64=float64)
+    points = _probe(probe, inputs, float64=float64)
+    _check_around(around, y)
+    data = None if y is None else check_array(y, "y", float64=float64)
+    prior = FromPrior(truth_model, inputs, seed, float64)
+    all_inputs = inputs if data is None else np.concatenate([inputs, inputs])
+    # Refuses a truth that cannot make data, before the method is given any.
+    _require_prior(truth_model, inputs, float64=float64)
+    example = prior.draw(0).y if data is None else np.concatenate([data, data])
+    ready = Method(method, all_inputs, example, sampling, float64=float64)
+    if ready.summary.local:
+        raise ValueError(
+            f'The model has latent sites inside the plate "data", {list(ready.summary.local)}: '
+            "their function values at a probe are not defined. Integrate them out."
+        )
+    measures = Quantities(
+        truth_model, own, ready.summary, all_inputs, points, quantities or {}, float64=float64
+    )
+    config = _config(
+        ready,
+        truth_model,
+        own,
+        sampling,
+        data_sha256=data_hash(inputs, inputs[:0] if data is None else data),
+        probe_sha256=data_hash(points, points[:0]),
+        replications=replications,
+        quantities=sorted(quantities or {}),
+        false_alarm=false_alarm,
+        seed=seed,
+        around_data=data is not None,
+        around=None if around is None else _hash_of(around),
+    )
+    kept: Replications = Replications() if out is None else CalibrationFolder(Path(out), config)
+    loop = _Loop(ready, measures, seed, kept)
+    interrupted = False
+    with ProgressBar(shown=progress, chains=sampling.chains if sampling else 1) as bar:
+        try:
+            truths: Truths = prior
+            if data is not None:
+                if kept.around is None:
+                    at_hand = around or _own_posterior(
+                        method, inputs, data, sampling, replications, seed, float64=float64
+                    )
+                    _take_around(kept, config, at_hand, truth_model, points, replications, seed)
+                assert kept.around is not None
+                truths = AroundData(truth_model, inputs, data, kept.around, seed, float64)
+            loop.run(truths, replications, bar)
+        except KeyboardInterrupt:
+            if len(kept.done) < _FEWEST:
+                raise
+            interrupted = True
+    lines = [kept.done[r] for r in sorted(kept.done) if r < replications]
+    if isinstance(kept, CalibrationFolder):
+        config = {**kept.config}
+    return judged(config, lines, interrupted=interrupted)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """Makes the replications that are not done yet, one after another."""
+
+    method: Method
+    quantities: Quantities
+    seed: int
+    kept: Replications
+
+    def run(self, truths: Truths, replications: int, bar: ProgressBar) -> None:
+        missing = [r for r in range(replications) if r not in self.kept.done]
+        bar.phase("calibrate", replications, replications - len(missing))
+        for r in missing:
+            line = self._replication(r, truths)
+            self.kept.add(line)
+            bar.tell(len(self.kept.done), "replications")
+
+    def _replication(self, r: int, truths: Truths) -> Line:
+        began = time.perf_counter()
+        truth = truths.draw(r)
+        line: Line = {"replication": r, "failed": None, "stopped": 0, "divergences": 0}
+        try:
+            posterior = self.method.posterior(truth.y, seed_of(self.seed, r, METHOD))
+        except (RuntimeError, FloatingPointError) as error:
+            if r == 0:  # most likely all of them would
+                raise
+            return {**line, "failed": str(error), "ranks": {}, "ess": {}, "seconds": 0.0}
+        run = posterior.provenance
+        diverging = posterior.statistics.get("diverging")
+        ranks, ess = self._ranks(r, truth, posterior)
+        return {
+            **line,
+            "stopped": len(run.get("stopped_chains", ())),
+            "divergences": 0 if diverging is None else int(np.sum(diverging)),
+            "compile_seconds": run["seconds"].get("compile", 0.0),
+            "ranks": ranks,
+            "ess": ess,
+            "seconds": round(time.perf_counter() - began, 3),
+        }
+
+    def _ranks(
+        self, r: int, truth: Truth, posterior: Posterior
+    ) -> tuple[dict[str, list[int] | None], dict[str, float]]:
+        """Ranks among each number of draws, and effective sample sizes, by quantity."""
+        true = self.quantities.of_truth(truth.parameters, truth.y)
+        drawn = self.quantities.of_posterior(posterior, truth.y)
+        generator = np.random.default_rng([self.seed, r, TIES])
+        ranks: dict[str, list[int] | None] = {}
+        ess: dict[str, float] = {}
+        for name in [name for name in true if name in drawn]:
+            values = np.asarray(drawn[name], dtype=float)
+            ok = bool(np.isfinite(values).all() and np.isfinite(true[name]))
+            ranks[name] = self._rank(values, true[name], generator) if ok else None
+            ess[name] = self._ess(values) if ok else 0.0
+        return ranks, ess
+
+    def _rank(self, values: np.ndarray, true: float, generator: np.random.Generator) -> list[int]:
+        flat = values.reshape(-1)  # chain by chain, so that even steps thin each of them
+        most = flat.size if self.method.independent else flat.size // 2
+        found = []
+        for level in LEVELS:
+            if level > most:
+                found.append(-1)
+                continue
+            own = flat[((np.arange(level) + 0.5) * flat.size / level).astype(int)]
+            equal = int(np.sum(own == true))  # ties are broken at random
+            found.append(int(np.sum(own < true)) + int(generator.integers(0, equal + 1)))
+        return found
+
+    def _ess(self, values: np.ndarray) -> float:
+        if self.method.independent:
+            return float(values.size)
+        found = float(ess_bulk(values))
+        constant = bool((values == values.flat[0]).all())
+        return 1.0 if constant or not np.isfinite(found) else round(found, 1)
+
+
+def _own_posterior(
+    method: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    sampling: Sampling | None,
+    replications: int,
+    seed: int,
+    *,
+    float64: bool,
+) -> Posterior:
+    """The method's own posterior of the data at hand, with draws enough for all replications."""
+    ready = Method(method, x, y, sampling, float64=float64)
+    draws = None
+    if sampling is not None:
+        draws = max(sampling.draws, -(-_AROUND_DRAWS * replications // sampling.chains))
+    return ready.posterior(y, seed_of(seed, 0, ORDER), draws=draws)
+
+
+def _take_around(
+    kept: Replications,
+    config: dict[str, Any],
+    posterior: Posterior,
+    model: Any,
+    probe: np.ndarray,
+    replications: int,
+    seed: int,
+) -> None:
+    """Choose the parameters that new data are simulated from.
+
+    Raises:
+        ValueError: there are fewer draws than replications, or no weights.
+    """
+    run, arrays = posterior.provenance, posterior.draws
+    if not arrays:
+        raise ValueError(
+            "`around` has kept no weights, and new data are simulated from them. Sample with "
+            '`Keep(weights="all")`.'
+        )
+    names = {site: name for name, site in run["site_names"].items()}
+    draws = {site: arrays[names[site]] for site in run["latents"]}
+    flat = {site: a.reshape(-1, *a.shape[2:]) for site, a in draws.items()}
+    total = len(next(iter(flat.values())))
+    if total < replications:
+        raise ValueError(
+            f"The posterior of the data at hand has {total} draws, and {replications} replications "
+            "need one each. Ask for fewer replications, or give a longer run with `around`."
+        )
+    if not run.get("approximation"):
+        functions = posterior.function_values(probe)
+        values = next(iter(functions.values()))
+        config["around_ess"] = round(float(np.nanmin(ess_bulk(values))), 1)
+    chosen = (np.arange(replications) * total / replications).astype(int)
+    # In no order, so that the first replications are of all of the posterior.
+    chosen = np.random.default_rng([seed, ORDER]).permutation(chosen)
+    kept.keep_around({site: a[chosen] for site, a in flat.items()})
+    kept.update(around_ess=config.get("around_ess"))
+
+
+def _model_of(method: Any) -> Any:
+    model = getattr(method, "model", None)
+    if model is None:
+        raise ValueError(
+            f"The method {type(method).__name__} has no model. Build it from one, "
+            f"`{type(method).__name__}(model)`."
+        )
+    return model
+
+
+def _require_prior(model: Any, x: np.ndarray, *, float64: bool) -> None:
+    from bayesnn_ppl.diagnostics.layer_activity import Layers
+    from bayesnn_ppl.diagnostics.prior_program import inspect_prior
+    from bayesnn_ppl.identity import StaticProgram
+    from bayesnn_ppl.precision import arithmetic
+
+    with arithmetic(float64=float64):
+        inspect_prior(StaticProgram(model), Layers(), x)
+
+
+def _probe(probe: Any, x: np.ndarray, *, float64: bool) -> np.ndarray:
+    if probe is None:
+        return x[np.unique(np.linspace(0, len(x) - 1, _PROBES).astype(int))]
+    points = check_array(probe, "probe", float64=float64)
+    if points.shape[1:] != x.shape[1:]:
+        raise ValueError(
+            f"`probe` has rows of shape {points.shape[1:]}, but `x` has rows of shape "
+            f"{x.shape[1:]}. Prepare it as the training inputs."
+        )
+    return points
+
+
+def _check_around(around: Any, y: Any) -> None:
+    if around is None:
+        return
+    if not isinstance(around, Posterior):
+        raise TypeError(f"`around` must be a `Posterior` of the data at hand, not {around!r}.")
+    if y is None:
+        raise ValueError("`around` is a posterior given x and y: give the data `y` as well.")
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ValueError(f"`false_alarm` must be a probability between 0 and 1, not {value!r}.")
+    return float(value)
+
+
+def _hash_of(posterior: Posterior) -> str:
+    run = posterior.provenance
+    return f"{run['kernel']} seed {run['seed']} data {run['data_sha256'][:12]}"
+
+
+def _config(
+    ready: Method, truth: Any, own: Any, sampling: Sampling | None, **more: Any
+) -> dict[str, Any]:
+    """What a calibration is, as JSON-ready values."""
+    run = ready.describe()
+    return {
+        "method": run["kernel"],
+        "settings": run["kernel_settings"],
+        "method_model": describe(own),
+        "model": describe(truth),
+        "independent": ready.independent,
+        "likelihood_temperature": run["likelihood_temperature"],
+        "posterior_temperature": run["posterior_temperature"],
+        "precision": run["precision"],
+        "rows": run["rows"],
+        "sampling": None
+        if sampling is None
+        else {
+            "warmup": sampling.warmup,
+            "draws": sampling.draws,
+            "chains": sampling.chains,
+            "thinning": sampling.thinning,
+            "init": None if sampling.init is None else describe(sampling.init),
+        },
+        "versions": {
+            "bayesnn_ppl": bayesnn_ppl.__version__,
+            **{name: importlib.metadata.version(name) for name in ("jax", "numpyro", "numpy")},
+        },
+        **more,
+    }

@@ -1,0 +1,116 @@
+"""Are the ranks of true values among posterior draws uniform?"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from bayesnn_ppl.diagnostics.rank_uniformity import ecdf_band
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
+
+_MOST_BINS = 16
+_PER_BIN = 8
+_CAPTION_WIDTH = 108
+
+
+@styled
+def plot_calibration(
+    ranks: Mapping[str, ArrayLike],
+    draws: Sequence[int],
+    *,
+    labels: Sequence[str] | None = None,
+    title: str = "Calibration",
+    caption: str = "",
+    false_alarm: float = 0.05,
+) -> Figure:
+    """Histogram of ranks, and their distribution function minus the uniform one, with bands.
+
+    Args:
+        ranks: k names -> ranks (R,), integers from 0 to L.
+        draws: L of each, the number of draws that its ranks are among.
+        labels: what to say of each, above its right panel.
+        title: of the figure.
+        caption: sentences below the panels.
+        false_alarm: probability that uniform ranks leave the band of one quantity, in each panel.
+
+    Returns:
+        A figure with k rows of two axes.
+
+    Raises:
+        ValueError: nothing to draw, lengths differ, or a rank is outside 0, ..., L.
+
+    References:
+        Säilynoja, Bürkner, Vehtari (2022), arXiv:2103.10522.
+    """
+    if not ranks:
+        raise ValueError("`ranks` is empty, so there is nothing to draw.")
+    if len(draws) != len(ranks) or (labels is not None and len(labels) != len(ranks)):
+        raise ValueError(
+            f"`ranks` has {len(ranks)} quantities, `draws` {len(draws)} entries"
+            + ("" if labels is None else f" and `labels` {len(labels)}")
+            + ": give one for each."
+        )
+    lines = textwrap.wrap(caption, _CAPTION_WIDTH)
+    figure = new_figure(width=8.0, height=0.9 + 1.75 * len(ranks) + 0.16 * len(lines))
+    rows = figure.subplots(len(ranks), 2, squeeze=False, width_ratios=(1, 1))
+    for row, (name, values) in enumerate(ranks.items()):
+        own = _checked(name, values, draws[row])
+        _histogram(rows[row, 0], own, draws[row], false_alarm)
+        _difference(rows[row, 1], own, draws[row], false_alarm)
+        rows[row, 0].set_title(name, loc="left")
+        if labels is not None:
+            rows[row, 1].set_title(labels[row], loc="left")
+    rows[-1, 0].set_xlabel("rank of the true value, as a share of the draws")
+    rows[-1, 1].set_xlabel("rank of the true value, as a share of the draws")
+    figure.suptitle(title)
+    if lines:
+        figure.supxlabel("\n".join(lines), fontsize=8, x=0.01, ha="left")
+    return figure
+
+
+def _checked(name: str, values: ArrayLike, draws: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size < 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"`ranks[{name!r}]` must be two or more integers, not {array.dtype}{array.shape}."
+        )
+    if array.min() < 0 or array.max() > draws:
+        raise ValueError(
+            f"`ranks[{name!r}]` go from {array.min()} to {array.max()}, but a rank among {draws} "
+            f"draws lies between 0 and {draws}."
+        )
+    return array.astype(np.int64)
+
+
+def _histogram(axes: Axes, ranks: NDArray[np.int64], draws: int, false_alarm: float) -> None:
+    most = min(_MOST_BINS, max(2, len(ranks) // _PER_BIN))
+    bins = max(d for d in range(1, draws + 2) if (draws + 1) % d == 0 and d <= most)
+    counts = np.bincount(ranks * bins // (draws + 1), minlength=bins)
+    # Bonferroni over the bins: the band is simultaneous, as that of the other panel.
+    tail = false_alarm / (2 * bins)
+    low, high = stats.binom.ppf([tail, 1 - tail], len(ranks), 1 / bins)
+    axes.axhspan(low, high, color="0.88", zorder=0)
+    axes.axhline(len(ranks) / bins, color="0.3", linestyle="--", linewidth=1.0)
+    axes.stairs(counts, np.linspace(0, 1, bins + 1), fill=True, color=palette(0), alpha=0.75)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.08 * max(high, counts.max()))
+    axes.set_ylabel("replications")
+
+
+def _difference(axes: Axes, ranks: NDArray[np.int64], draws: int, false_alarm: float) -> None:
+    z, lower, upper = ecdf_band(len(ranks), draws, false_alarm=false_alarm)
+    below = np.cumsum(np.bincount(ranks, minlength=draws + 1))[:-1] / len(ranks)
+
+    def whole(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate([[0.0], values - z, [0.0]])
+
+    ends = np.concatenate([[0.0], z, [1.0]])
+    axes.fill_between(ends, whole(lower), whole(upper), color="0.88", linewidth=0, zorder=0)
+    axes.axhline(0.0, color="0.3", linestyle="--", linewidth=1.0)
+    axes.plot(ends, whole(below), color=palette(1), linewidth=1.5)
+    axes.set_xlim(0, 1)
+    axes.set_ylabel("ECDF difference")
