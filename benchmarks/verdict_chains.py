@@ -11,6 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# Fewer draws than this in a mode are a glimpse, which nothing tells from the end of a tail.
+GLIMPSE = 10
+
 type Array = NDArray[np.float64]
 type Shape = tuple[int, int, int]
 type Noise = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -23,7 +26,8 @@ class Runs(NamedTuple):
         values: (run, chain, draw, output).
         starts: (run, chain, output).
         mean, sd: true mean and standard deviation, (output,).
-        complete: whether a run's chains together have been in every mode, (run,).
+        complete: whether a run's chains together have been in every mode, for `GLIMPSE` draws at
+            least, (run,).
     """
 
     values: Array
@@ -190,7 +194,8 @@ def modes(
         if outputs > 1:
             values += extra * generator.standard_normal(values.shape)
             begun += extra * generator.standard_normal(begun.shape)
-        complete = np.all([(held == k).any(axis=(1, 2)) for k in range(count)], axis=0)
+        seen = [(held == k).sum(axis=(1, 2)) >= GLIMPSE for k in range(count)]
+        complete = np.all(seen, axis=0)
         sd = np.sqrt(loading**2 * variance + extra**2)
         return Runs(values, begun, mean * loading, sd, complete)
 

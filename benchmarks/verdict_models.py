@@ -1,4 +1,4 @@
-"""Small models whose posterior of the function values is known: in closed form, or by quadrature."""
+"""Small models whose posterior of function values is known, in closed form or by quadrature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,9 +107,7 @@ def _funnel(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
 def funnel() -> Known:
     """Neal's funnel, v ~ N(0, 3²) and w ~ N(0, e^v); the output is v."""
     x = np.zeros((1, 1), np.float32)
-    return Known(
-        _funnel, x, np.zeros(1, np.float32), x, np.zeros(1), np.full(1, _FUNNEL_SCALE)
-    )
+    return Known(_funnel, x, np.zeros(1, np.float32), x, np.zeros(1), np.full(1, _FUNNEL_SCALE))
 
 
 MODELS: dict[str, Callable[[], Known]] = {
