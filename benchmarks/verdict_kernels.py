@@ -54,7 +54,8 @@ def judged_run(situation: KernelSituation, seed: int) -> tuple[Any, Any, Known]:
     known = MODELS[situation.on]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # too long steps say so
-        algorithm, options = situation.of(known.model), {"seed": seed, "progress": False}
+        algorithm = situation.of(known.model)
+        options: dict[str, Any] = {"seed": seed, "progress": False}
         if situation.fitted:
             posterior = bnn.fit(algorithm, known.x, known.y, **options)
         else:

@@ -16,7 +16,7 @@ import bayesnn_ppl as bnn
 
 __all__ = ["MODELS", "Known"]
 
-type Array = NDArray[np.float64]
+type Array = NDArray[np.floating]
 
 _NOISE = 0.5
 _NETWORK_NOISE = 0.3

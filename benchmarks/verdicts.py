@@ -1,6 +1,6 @@
 """How often the verdict is wrong, on runs whose truth is known.
 
-    python -m benchmarks.verdicts [--short] [--again] [--only WORDS ...] [--markdown]
+    python -m benchmarks.verdicts [--short] [--again] [--only WORDS ...] [--page docs/theory/verdict.md]
         [--out benchmarks/results/verdicts.json]
 
 A run is *wrong* where the mean of any function output is off by more than 0.2 standard deviations
@@ -48,6 +48,7 @@ _PILOT = (4, 4, 20_000)
 _MOST_DRAWS = 100_000  # of a chain with four times the draws needed
 RESULTS = Path("benchmarks/results/verdicts.json")
 BEFORE = Path("benchmarks/results/verdicts-before.json")
+MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 # What a test runs: kinds of situations that a broken verdict would get wrong, few runs of each.
 SHORT = {
     "normal": 40,
@@ -186,7 +187,7 @@ def rows_of(situation: Situation, judge: Judge = verdict_of) -> dict[str, Row]:
 
 def short_rows(judge: Judge = verdict_of) -> dict[str, Row]:
     """A few runs of a few situations, and what four times the draws needed give."""
-    found = {}
+    found: dict[str, Row] = {}
     for situation in SITUATIONS:
         if situation.name in SHORT:
             few = replace(situation, runs=SHORT[situation.name], ample=0)
@@ -248,7 +249,7 @@ def main(arguments: Sequence[str] | None = None, judge: Judge = verdict_of) -> N
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--again", action="store_true", help="measure what has been measured too")
     parser.add_argument("--only", nargs="+", help="situations whose names have one of these words")
-    parser.add_argument("--markdown", action="store_true", help="print the tables of the docs")
+    parser.add_argument("--page", type=Path, help="put the tables between the marks of this page")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--short", action="store_true", help="few runs, and nothing is written")
     parser.add_argument("--before", type=Path, default=BEFORE, help="results of an older verdict")
@@ -271,9 +272,23 @@ def main(arguments: Sequence[str] | None = None, judge: Judge = verdict_of) -> N
             for name, row in rows.items()
         )
         options.out.write_text(f'{{"rows": {{\n{lines}\n}}}}\n')
-    if options.markdown:
-        print(tables(rows, _stored(options.before)))
+    if options.page is not None:
+        write_page(options.page, tables(rows, _stored(options.before)))
     print("\n".join(beyond_bounds(rows)))
+
+
+def write_page(page: Path, text: str) -> None:
+    """Replace what stands between the two marks of a page.
+
+    Raises:
+        ValueError: the page lacks a mark.
+    """
+    old = page.read_text()
+    if any(old.count(mark) != 1 for mark in MARKS):
+        raise ValueError(f"{page} must have the lines {MARKS[0]!r} and {MARKS[1]!r}, once each.")
+    head, _, rest = old.partition(MARKS[0])
+    tail = rest.partition(MARKS[1])[2]
+    page.write_text(f"{head}{MARKS[0]}\n\n{text}\n{MARKS[1]}{tail}")
 
 
 def _stored(path: Path) -> dict[str, Row]:
