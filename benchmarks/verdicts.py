@@ -1,6 +1,6 @@
 """How often the verdict is wrong, on runs whose truth is known.
 
-    python -m benchmarks.verdicts [--short] [--again] [--only WORDS ...] [--page docs/theory/verdict.md]
+    python -m benchmarks.verdicts [--short] [--again] [--only WORDS ...] [--page PAGE.md]
         [--out benchmarks/results/verdicts.json]
 
 A run is *wrong* where the mean of any function output is off by more than 0.2 standard deviations
