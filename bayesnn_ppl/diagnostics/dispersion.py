@@ -49,9 +49,11 @@ def dispersion_of_starts(starts: ArrayLike, draws: ArrayLike) -> Dispersion:
 
     Starts drawn from a Gaussian posterior would have a ratio of χ²_{m-1}/(m - 1). Outputs of one
     network vary together, so the median over outputs varies like one such ratio at the worst, and
-    the bounds are its 2.5 % and 95 % quantiles. The lower one is lowered to the 2.5 % quantile of the
-    median ratio of m draws resampled from those of the run, where it is smaller: starts drawn from
-    a skewed posterior, or from one of several modes, often lie closer together. R-hat compares chains from starts assumed to be
+    the bounds are its 2.5 % and 95 % quantiles. Starts drawn from a skewed posterior, or from one
+    of several modes, often lie closer together, so the lower bound is the 2.5 % quantile of the
+    median ratio of m draws resampled from those of the run, where that is smaller.
+
+    R-hat compares chains from starts assumed to be
     overdispersed (Gelman and Rubin, 1992): from starts that lie close together it may be near 1
     before the chains have seen the whole posterior.
 

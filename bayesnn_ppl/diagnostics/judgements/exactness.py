@@ -24,8 +24,8 @@ def judge_exactness(
     R-hat and ESS cannot see that chains agree on a wrong distribution, as those of too long steps
     and noisy gradients do. A kernel with an accept step passes. Any other needs temperatures of the
     function outputs whose intervals lie within 0.64 T to 1.44 T, and configurational temperatures
-    of every parameter array that are not off; momenta alone do not show where the positions are. A reading outside T/2 to
-    2 T fails, however wide its interval.
+    of every parameter array that are not off; momenta alone do not show where the positions are. A
+    reading outside T/2 to 2 T fails, however wide its interval.
 
     Args:
         accept_step: whether the kernel has one; None where that is not known.
