@@ -27,6 +27,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl.storage.commits import empty_record, files_of, read_commit, read_config
+from bayesnn_ppl.storage.dimensions import dimension_names
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.reading import (
     STORE,
@@ -42,7 +43,6 @@ from bayesnn_ppl.storage.tree import (
     PROBE,
     PROVENANCE,
     STARTS,
-    dimension_names,
     draw_numbers,
 )
 
@@ -234,7 +234,7 @@ class RunFolder:
                     shape=(array.shape[0], 0, *array.shape[2:]),
                     chunks=(array.shape[0], chunk_of_group, *(max(n, 1) for n in array.shape[2:])),
                     dtype=array.dtype,
-                    dimension_names=dimension_names(name, array.ndim),
+                    dimension_names=dimension_names(name, array.ndim, group_name),
                     fill_value=np.nan if array.dtype.kind == "f" else 0,
                     # Without the checksum a torn chunk could decompress to other numbers.
                     compressors=[
@@ -242,8 +242,12 @@ class RunFolder:
                         Crc32cCodec(),
                     ],
                 )
-            chains = np.arange(arrays[0].shape[0])
-            group.create_array("chain", data=chains, dimension_names=("chain",))
+            sizes = {"chain": arrays[0].shape[0]}
+            for name, array in block.items():
+                axes = dimension_names(name, array.ndim, group_name)
+                sizes |= dict(zip(axes[2:], array.shape[2:], strict=True))
+            for axis, size in sizes.items():
+                group.create_array(axis, data=np.arange(size), dimension_names=(axis,))
             group.create_array(
                 "draw", shape=(0,), chunks=(2**16,), dtype="int64", dimension_names=("draw",)
             )

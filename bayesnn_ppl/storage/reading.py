@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesnn_ppl.storage.commits import read_commit, read_config
+from bayesnn_ppl.storage.commits import read_commit, read_config, read_json
+from bayesnn_ppl.storage.dimensions import dimension_names, labelled
 from bayesnn_ppl.storage.files import read_arrays
 from bayesnn_ppl.storage.hostile import Packing, check_chunk, check_store, packing_of
 from bayesnn_ppl.storage.tree import (
     PROBE,
     PROVENANCE,
     datasets_of_chains,
-    dimension_names,
     draw_numbers,
     probe_dataset,
 )
@@ -111,7 +111,7 @@ def _arrays(path: Path) -> list[tuple[str, str, int]]:
         (group, name, array.ndim)
         for group in sorted(root.group_keys())
         for name, array in root[group].arrays()
-        if name not in ("chain", "draw")
+        if array.ndim > 1  # those of one axis are coordinates
     ]
 
 
@@ -215,7 +215,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
         )
         chains = np.arange(max(found.sizes.get("chain", 0) for found in opened.values()))
         for group, found in opened.items():
-            parts[group].append(found.assign_coords(chain=chains))
+            parts[group].append(labelled(found.assign_coords(chain=chains), group))
     for entries in journal_blocks(record):
         begin, end = max(entries[0]["begin"], in_store), entries[0]["end"]
         arrays = read_parts(path, entries)
@@ -235,7 +235,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
                 )
             variables = {
                 key.removeprefix(f"{group}/"): (
-                    dimension_names(key.removeprefix(f"{group}/"), a.ndim),
+                    dimension_names(key.removeprefix(f"{group}/"), a.ndim, group),
                     a[:, skip:],
                 )
                 for key, a in arrays.items()
@@ -243,7 +243,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
             }
             chains = next(iter(arrays.values())).shape[0]
             coordinates = {"chain": np.arange(chains), "draw": draw_numbers(begin, end, every)}
-            parts[group].append(xr.Dataset(variables, coordinates))
+            parts[group].append(labelled(xr.Dataset(variables, coordinates), group))
     datasets = {
         group: found[0] if len(found) == 1 else xr.concat(found, "draw", join="exact")
         for group, found in parts.items()
@@ -264,12 +264,14 @@ def _open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]
     """The draws `kept` of each group of the store; values are read when they are used."""
     import zarr
 
-    # By then a file may be gone, and must not read as NaN. The chains' numbers are left out: those
-    # of a single chain, [0], never had a file.
+    # By then a file may be gone, and must not read as NaN. Coordinates are left out: those of an
+    # axis of one, [0], never had a file, and the others are known.
+    coordinates = {group: _coordinates(store / group) for group in kept}
+    unread = sorted({name for names in coordinates.values() for name in names})
     how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
     with zarr.config.set({"array.read_missing_chunks": False}):
         try:
-            tree = xr.open_datatree(store, drop_variables=["chain"], **how)
+            tree = xr.open_datatree(store, drop_variables=unread, **how)
             return {g: tree[g].to_dataset().isel(draw=part) for g, part in kept.items()}
         except ValueError:
             # Arrays of unlike lengths: a writer makes one after the other longer just now, or was
@@ -279,12 +281,21 @@ def _open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]
                 names = {array.parent.name for array in (store / group).glob("*/zarr.json")}
                 alone = [
                     xr.open_dataset(
-                        store, group=group, drop_variables=[*(names - {name}), "chain"], **how
+                        store, group=group, drop_variables=sorted(names - {name}), **how
                     ).isel(draw=part)
-                    for name in sorted(names - {"chain"})
+                    for name in sorted(names - coordinates[group])
                 ]
                 found[group] = xr.merge(alone, join="exact", compat="identical")
             return found
+
+
+def _coordinates(group: Path) -> set[str]:
+    """The stored coordinates of a group, but for the numbers of the draws."""
+    return {
+        file.parent.name
+        for file in group.glob("*/zarr.json")
+        if len(read_json(file)["shape"]) == 1 and file.parent.name != "draw"
+    }
 
 
 def _thinned(tree: xr.DataTree, path: Path, thin: int) -> xr.DataTree:

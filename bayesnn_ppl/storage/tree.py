@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayesnn_ppl.storage.dimensions import dimension_names, is_dimension, labelled
+
 __all__ = [
     "MOMENTS",
     "PROBE",
@@ -14,7 +16,6 @@ __all__ = [
     "STARTS",
     "build_tree",
     "datasets_of_chains",
-    "dimension_names",
     "draw_numbers",
     "probe_dataset",
     "read_attributes",
@@ -42,11 +43,9 @@ def variable_names(sites: Iterable[str]) -> dict[str, str]:
                 f"The sites `{other}` and `{site}` would both be stored as `{name}`: rename one."
             )
         names[site] = name
+    variables = set(names.values())
     for site, name in names.items():
-        other, dimension, number = name.rpartition("_dim_")
-        if name in ("chain", "draw") or (
-            dimension and number.isdigit() and other in names.values()
-        ):
+        if is_dimension(name, variables):
             raise ValueError(
                 f"The site `{site}` has the name of a dimension of the stored draws: rename it."
             )
@@ -62,7 +61,7 @@ def build_tree(
     probe: Mapping[str, np.ndarray] | None = None,
     starts: Mapping[str, np.ndarray] | None = None,
 ) -> xr.DataTree:
-    """A DataTree laid out as ArviZ reads it: dimensions chain, draw, `<name>_dim_<i>`.
+    """A DataTree laid out as ArviZ reads it, with the axes of `storage.dimensions`.
 
     Args:
         groups: group name, such as "posterior" -> variable name -> array (chain, draw, ...).
@@ -80,9 +79,9 @@ def build_tree(
     )
     datasets = {}
     for group, arrays in groups.items():
-        variables = {name: _variable(name, array) for name, array in arrays.items()}
+        variables = {n: (dimension_names(n, a.ndim, group), a) for n, a in arrays.items()}
         coordinates = {"chain": np.arange(chains), "draw": draw_numbers(0, draws, steps[group])}
-        datasets[group] = xr.Dataset(variables, coordinates)
+        datasets[group] = labelled(xr.Dataset(variables, coordinates), group)
     for arrays_of_chains in (moments, starts):
         if arrays_of_chains:
             datasets |= datasets_of_chains(arrays_of_chains)
@@ -104,29 +103,19 @@ def datasets_of_chains(arrays: Mapping[str, np.ndarray]) -> dict[str, xr.Dataset
     groups: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         group, _, variable = name.partition("/")
-        dimensions = ("chain", *(f"{variable}_dim_{i}" for i in range(array.ndim - 1)))
+        dimensions = dimension_names(variable, array.ndim, group, ("chain",))
         groups.setdefault(group, {})[variable] = (dimensions, array)
     chains = np.arange(next(iter(arrays.values())).shape[0])
-    return {group: xr.Dataset(variables, {"chain": chains}) for group, variables in groups.items()}
+    return {
+        group: labelled(xr.Dataset(variables, {"chain": chains}), group)
+        for group, variables in groups.items()
+    }
 
 
 def probe_dataset(probe: Mapping[str, np.ndarray]) -> xr.Dataset:
     """The inputs, and perhaps targets, at which function values were kept."""
-    return xr.Dataset(
-        {
-            name: (("row", *(f"{name}_dim_{i}" for i in range(array.ndim - 1))), array)
-            for name, array in probe.items()
-        }
-    )
-
-
-def _variable(name: str, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-    return dimension_names(name, array.ndim), array
-
-
-def dimension_names(name: str, ndim: int) -> tuple[str, ...]:
-    """`("chain", "draw", "<name>_dim_0", ...)`, as ArviZ names them."""
-    return ("chain", "draw", *(f"{name}_dim_{i}" for i in range(ndim - 2)))
+    variables = {n: (dimension_names(n, a.ndim, PROBE, ()), a) for n, a in probe.items()}
+    return labelled(xr.Dataset(variables), PROBE)
 
 
 def read_attributes(tree: xr.DataTree) -> dict[str, Any]:
