@@ -15,7 +15,8 @@ from bayesnn_ppl.metrics.evaluation import Evaluation, evaluate
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 from bayesnn_ppl.metrics.folds import k_fold
 from bayesnn_ppl.metrics.information import mutual_information, predictive_entropy
-from bayesnn_ppl.metrics.leave_one_out import LeaveOneOut, loo
+from bayesnn_ppl.metrics.leave_one_out import LeaveOneOut, loo, loo_weights
+from bayesnn_ppl.metrics.leave_one_out_pit import loo_pit
 from bayesnn_ppl.metrics.ood import aupr, auroc, evaluate_ood, fpr_at_95_tpr
 from bayesnn_ppl.metrics.reference import Reference, hmc_reference
 from bayesnn_ppl.metrics.scores import (
@@ -62,6 +63,8 @@ __all__ = [
     "interval_width",
     "k_fold",
     "loo",
+    "loo_pit",
+    "loo_weights",
     "mutual_information",
     "nll_mixture",
     "nll_moment_matched",

@@ -8,22 +8,29 @@ References:
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayesnn_ppl.arrays import check_array, data_hash
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
+from bayesnn_ppl.metrics.importance_weights import (
+    log_weights,
+    relative_efficiency,
+    weighted_score,
+)
+from bayesnn_ppl.metrics.leave_one_out_checks import training_log_likelihood
 
-__all__ = ["LeaveOneOut", "loo"]
+if TYPE_CHECKING:
+    import xarray as xr
 
-# A tail is a fifth of so few draws, and the Pareto fit needs five in it.
-_FEWEST_DRAWS = 25
+__all__ = ["LeaveOneOut", "loo", "loo_weights"]
+
 _MOST_NAMED = 8
+# Above it the variance of the weights is infinite, and errors have heavy tails.
+_LARGE_ERRORS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +40,13 @@ class LeaveOneOut(CrossValidation):
     Attributes:
         pareto_k: k̂ of each row, (N,): the shape of the tail of its importance weights; NaN for
             rows that were refitted.
-        threshold: k̂ above which a row's estimate cannot be trusted, min(1 - 1/log10(S), 0.7).
+        threshold: k̂ above which a row's estimate cannot be used, min(1 - 1/log10(S), 0.7).
         in_sample: log (1/S) Σ_s p(y_i | θ_s), the scores with row i learned from, (N,).
-        monte_carlo_error: standard error of each log score as draws vary, (N,); it can itself be
-            trusted only where k̂ can. NaN for rows that were refitted.
+        monte_carlo_error: standard error of each log score as draws vary, (N,), with what the
+            largest weights of other draws would add. Of no use where k̂ is above the threshold, and
+            NaN for rows that were refitted.
+        tail_bias: how much too high each score is by the fitted tail of its weights, of which the
+            draws at hand hold only a part, (N,); not subtracted. NaN for rows that were refitted.
         relative_efficiency: bulk effective sample size of log p(y_i | θ) over S, (N,).
         temperature: T of the likelihood in the draws' density, p(y|θ)^{1/T}.
         draws: S.
@@ -47,6 +57,7 @@ class LeaveOneOut(CrossValidation):
     threshold: float
     in_sample: NDArray[np.float64] = field(repr=False)
     monte_carlo_error: NDArray[np.float64] = field(repr=False)
+    tail_bias: NDArray[np.float64] = field(repr=False)
     relative_efficiency: NDArray[np.float64] = field(repr=False)
     temperature: float
     draws: int
@@ -65,10 +76,24 @@ class LeaveOneOut(CrossValidation):
         """
         return float((self.in_sample - self.log_scores).sum())
 
+    @property
+    def uncertain_rows(self) -> NDArray[np.intp]:
+        """The rows whose k̂ is above 1/2 and not above the threshold: their errors are large."""
+        return np.flatnonzero((self.pareto_k > _LARGE_ERRORS) & (self.pareto_k <= self.threshold))
+
+    @property
+    def bias(self) -> float:
+        """Nats by which `elpd` is too high by the fitted tails, over rows below the threshold.
+
+        Errors of rows that share their draws add up to this; `standard_error` holds none of it.
+        """
+        return float(np.nansum(np.where(self.pareto_k > self.threshold, 0.0, self.tail_bias)))
+
     def _more(self) -> list[str]:
         bad = f"{len(self.bad_rows)} of {self.rows}"
         return [
             f"p_loo {self.p_loo:>12.4f}",
+            f"bias  {self.bias:>12.4f}  nats that elpd is too high by, about",
             f"bad   {bad:>12}  rows with k̂ > {self.threshold:.2f}",
         ]
 
@@ -106,32 +131,56 @@ def loo(posterior: Any, x: Any = None, y: Any = None) -> LeaveOneOut:
             or log likelihoods that are NaN. `k_fold` serves all of these.
     """
     run = posterior.provenance
-    _refuse_what_is_no_likelihood(run)
-    temperature = _temperature(run, posterior.statistics)
-    group = "predictions" if x is None and y is None else "posterior"
-    if group in posterior.tree.children:
-        _require_draws(int(np.prod([posterior.tree[group].sizes[d] for d in ("chain", "draw")])))
-    _require_training_data(posterior, run, x, y)
-    log_p = np.asarray(posterior.log_likelihood(x, y))
+    log_p, temperature = training_log_likelihood(posterior, x, y)
     return _from_log_likelihood(log_p, temperature, streamed="streamed" in run)
+
+
+def loo_weights(posterior: Any, x: Any = None, y: Any = None) -> "dict[str, xr.DataArray]":
+    """Weights that leave each row out, at the temperature of the draws, as ArviZ takes them.
+
+    `az.loo(tree)` weights by 1/p(y_i|θ), which is wrong where draws have a temperature. With these
+    weights, p(y_i|θ)^{-1/T}, it is right: `az.loo(tree, **loo_weights(posterior))`.
+
+    Args:
+        posterior, x, y: as for `loo`.
+
+    Returns:
+        `log_weights`, a DataArray (chain, draw, row), and `pareto_k`, (row,), both named "y".
+
+    Raises:
+        ValueError: see `loo`.
+    """
+    import xarray as xr
+
+    log_p, temperature = training_log_likelihood(posterior, x, y)
+    _refuse_nan(log_p)
+    efficiency = relative_efficiency(log_p)
+    weights, k = np.empty(log_p.shape, np.float64), np.empty(log_p.shape[2])
+    for i in range(log_p.shape[2]):
+        row = log_p[..., i].ravel().astype(np.float64) / temperature
+        found, k[i] = log_weights(row, efficiency[i])
+        weights[..., i] = found.reshape(log_p.shape[:2])
+    group = next(g for g in ("log_likelihood", "posterior", "predictions") if g in posterior.tree)
+    known = {name: posterior.tree[group][name].values for name in ("chain", "draw")}
+    rows = {"row": np.arange(len(k))}
+    return {
+        "log_weights": xr.DataArray(weights, known | rows, ("chain", "draw", "row"), name="y"),
+        "pareto_k": xr.DataArray(k, rows, ("row",), name="y"),
+    }
 
 
 def _from_log_likelihood(log_p: NDArray[Any], temperature: float, *, streamed: bool) -> LeaveOneOut:
     """From log p(y_i|θ_s), shape (chain, draw, N)."""
-    broken = np.flatnonzero(np.isnan(log_p).any(axis=(0, 1)))
-    if broken.size:
-        raise ValueError(
-            f"log p(y|θ) is NaN in some draws, first at row {broken[0]}: {broken.size} rows in "
-            "all. `posterior.diagnose(x)` says which chains left the region where the model can be "
-            "computed."
-        )
+    _refuse_nan(log_p)
     draws, rows = log_p.shape[0] * log_p.shape[1], log_p.shape[2]
-    efficiency = _relative_efficiency(log_p)
-    scores, inside, k, error = np.empty((4, rows))
+    efficiency = relative_efficiency(log_p)
+    scores, inside, k, error, bias = np.empty((5, rows))
     for i in range(rows):
         row = log_p[..., i].ravel().astype(np.float64)
-        log_w, k[i] = _log_weights(row / temperature, efficiency[i])
-        scores[i], error[i] = _score(row, log_w, efficiency[i])
+        log_w, k[i] = log_weights(row / temperature, efficiency[i])
+        scores[i], error[i], bias[i] = weighted_score(
+            row, log_w, float(k[i]), temperature, float(efficiency[i])
+        )
         inside[i] = logsumexp(row) - math.log(draws)
     threshold = min(1 - 1 / math.log10(draws), 0.7)
     return LeaveOneOut(
@@ -142,64 +191,50 @@ def _from_log_likelihood(log_p: NDArray[Any], temperature: float, *, streamed: b
         threshold=threshold,
         in_sample=inside,
         monte_carlo_error=error,
+        tail_bias=bias,
         relative_efficiency=efficiency,
         temperature=temperature,
         draws=draws,
     )
 
 
-def _relative_efficiency(log_p: NDArray[Any]) -> NDArray[np.float64]:
-    """Bulk ESS over S; of ranks, so that it is that of the weights as well, at any temperature."""
-    from arviz_stats.base import array_stats
-
-    with np.errstate(all="ignore"):
-        found = np.asarray(array_stats.ess(log_p, chain_axis=0, draw_axis=1, method="bulk"))
-    found = found / (log_p.shape[0] * log_p.shape[1])
-    return np.where(np.isfinite(found) & (found > 0), found, 1.0)
-
-
-def _log_weights(power: NDArray[np.float64], efficiency: float) -> tuple[Any, float]:
-    """Normalised log weights and k̂, of `power` = (1/T) log p(y_i|θ_s), shape (S,)."""
-    from arviz_stats.base import array_stats
-
-    if np.isneginf(power).any():  # a draw that the row forbids would have all the weight
-        return np.where(np.isneginf(power), 0.0, -np.inf), math.inf
-    try:
-        with np.errstate(all="ignore"):
-            log_w, k = array_stats.psislw(power, r_eff=efficiency)
-        if np.isfinite(k) and np.isfinite(log_w).all():
-            return log_w, float(k)
-    except ValueError:  # all values of the tail are the same
-        pass
-    raw = -power - logsumexp(-power)
-    return raw, 0.0 if np.exp(-logsumexp(2 * raw)) > len(raw) / 2 else math.inf
+def _refuse_nan(log_p: NDArray[Any]) -> None:
+    broken = np.flatnonzero(np.isnan(log_p).any(axis=(0, 1)))
+    if broken.size:
+        raise ValueError(
+            f"log p(y|θ) is NaN in some draws, first at row {broken[0]}: {broken.size} rows in "
+            "all. `posterior.diagnose(x)` says which chains left the region where the model can be "
+            "computed."
+        )
 
 
-def _score(
-    log_p: NDArray[np.float64], log_w: NDArray[np.float64], efficiency: float
-) -> tuple[float, float]:
-    """log Σ w p, and its standard error by the delta method, sqrt(Σ w² (p/Σwp - 1)² / r_eff)."""
-    if not np.isfinite(log_p).all():
-        return -math.inf, math.nan
-    score = logsumexp(log_w + log_p)
-    shares = np.exp(log_w + log_p - score) - np.exp(log_w)  # p/Σwp alone may overflow
-    return float(score), float(np.sqrt(np.sum(shares**2) / efficiency))
+def _named(rows: NDArray[np.intp]) -> str:
+    return ", ".join(map(str, rows[:_MOST_NAMED])) + (", ..." if rows.size > _MOST_NAMED else "")
 
 
 def _sentence(k: NDArray[np.float64], threshold: float, temperature: float, streamed: bool) -> str:
-    bad = np.flatnonzero(k > threshold)
+    words = []
+    bad, uncertain = np.flatnonzero(k > threshold), np.flatnonzero(k > _LARGE_ERRORS)
+    uncertain = np.setdiff1d(uncertain, bad)
     if bad.size:
-        named = ", ".join(map(str, bad[:_MOST_NAMED])) + (", ..." if bad.size > _MOST_NAMED else "")
-        words = [
-            f"k̂ is above {threshold:.2f} in {bad.size} of {k.size} rows ({named}), and up to "
+        words.append(
+            f"k̂ is above {threshold:.2f} in {bad.size} of {k.size} rows ({_named(bad)}), and up to "
             f"{k.max():.2f}: their weights rest on a few draws, and their scores, most often too "
-            "high, cannot be trusted. `k_fold(fit, x, y, loo=...)` refits without each of them."
-        ]
-    else:
-        words = [
-            f"Every k̂ is at most {threshold:.2f} (largest {k.max():.2f}), so the weights can be "
-            "trusted."
-        ]
+            "high, cannot be used. `k_fold(fit, x, y, loo=...)` refits without each of them."
+        )
+    if uncertain.size:
+        words.append(
+            f"k̂ is between {_LARGE_ERRORS:g} and {threshold:.2f} in {uncertain.size} of {k.size} "
+            f"rows ({_named(uncertain)}): their errors are large, with heavy tails, and most often "
+            "the score is too high. `monte_carlo_error` and `bias` say by how much; where it "
+            "matters draw more, or refit without these rows too, "
+            f"`k_fold(fit, x, y, loo=..., above={_LARGE_ERRORS:g})`."
+        )
+    if not words:
+        words.append(
+            f"Every k̂ is at most {_LARGE_ERRORS:g} (largest {k.max():.2f}): the scores are good to "
+            "their `monte_carlo_error`."
+        )
     if temperature != 1.0:
         words.append(
             f"The draws have the likelihood to the power 1/{temperature:g}, which the weights take "
@@ -208,81 +243,3 @@ def _sentence(k: NDArray[np.float64], threshold: float, temperature: float, stre
     if streamed:
         words.append("The run read its data from a stream: that these are its rows is not checked.")
     return " ".join(words)
-
-
-def _refuse_what_is_no_likelihood(run: Mapping[str, Any]) -> None:
-    instead = " Use `k_fold`, which trains anew without each fold."
-    if run.get("approximation"):
-        raise ValueError(
-            f"The draws are of an approximation, {run.get('kernel')}, and not of the posterior: "
-            "weights 1/p(y|θ) would not turn them into those without a row." + instead
-        )
-    if run.get("local"):
-        raise ValueError(
-            f'The program has latent sites inside the plate "data", {run["local"]}: p(y|θ) of a '
-            "row holds its own latent value, which the row itself has informed, so that weights "
-            "1/p(y|θ) leave out too little. Integrate these sites out in the program."
-        )
-    if " of " in (observed := str(run.get("observed", ""))):
-        raise ValueError(
-            f"The site `y` is a pseudo-likelihood, {observed}: the draws follow a density that the "
-            "scores do not know, and weights 1/p(y|θ) would take back another one." + instead
-        )
-
-
-def _temperature(run: Mapping[str, Any], statistics: Mapping[str, Any]) -> float:
-    """T of the likelihood in the draws' density, both temperatures together."""
-    kernel = run.get("kernel_settings", {})
-    whole = float(run.get("posterior_temperature", 1.0))
-    recorded = statistics.get("temperature")
-    if kernel.get("temperature", 1.0) != 1.0 and recorded is not None:  # of its own, or a schedule
-        low, high = float(np.min(recorded)), float(np.max(recorded))
-        if not math.isclose(low, high, rel_tol=1e-4):
-            raise ValueError(
-                f"The temperature went from {low:g} to {high:g} over the kept draws, which are of "
-                "no one posterior. Let the schedule end in the warm-up, or use `k_fold`."
-            )
-        whole = high
-    noise = kernel.get("noise", 1.0)  # words, of a schedule
-    if whole == 0 or (isinstance(noise, int | float) and noise != 1):
-        raise ValueError(
-            f"{run.get('kernel')} ran at temperature 0 or with other noise than a sampler's, as an "
-            "optimiser: its draws are of no posterior, and cannot be weighted. Use `k_fold`."
-        )
-    return whole * float(run.get("likelihood_temperature", 1.0))
-
-
-def _require_draws(draws: int) -> None:
-    if draws < _FEWEST_DRAWS:
-        raise ValueError(
-            f"The posterior has {draws} draws, and the tail of the importance weights needs "
-            f"{_FEWEST_DRAWS} at least, thousands to be of use. Draw more, or use `k_fold`."
-        )
-
-
-def _require_training_data(posterior: Any, run: Mapping[str, Any], x: Any, y: Any) -> None:
-    """Rows that were not learned from cannot be left out."""
-    given = "`x` and `y` are"
-    if x is None and y is None:
-        if posterior.probe is None or posterior.probe[1] is None:
-            raise ValueError(
-                "Give the training data, `loo(posterior, x, y)`: the run kept no function values "
-                "with targets."
-            )
-        (x, y), given = posterior.probe, "the probe of the run is"
-    elif x is None or y is None:
-        raise ValueError("Give `x` and `y` both, or neither for the probe of the run.")
-    float64 = run.get("precision") == "float64"
-    x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
-    whole = y.astype(np.int32) if np.array_equal(y, np.round(y)) else y  # counts given as floats
-    known = run.get("data_sha256")
-    if "streamed" in run:
-        other = len(x) != run.get("rows")
-    else:
-        other = known is not None and known not in (data_hash(x, y), data_hash(x, whole))
-    if other:
-        raise ValueError(
-            f"{given[:1].upper()}{given[1:]} not the data of the run ({len(x)} rows against "
-            f"{run.get('rows')}): only what was learned from can be left out. Pass what `sample` "
-            "was given, prepared the same way; for rows that were held out use `evaluate`."
-        )
