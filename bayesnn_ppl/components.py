@@ -388,7 +388,14 @@ class Components:
         """`count` samples (count, N, ...), each from a draw chosen at random."""
         generator = np.random.default_rng(seed)
         order = [generator.permutation(self.count) for _ in range(-(-count // self.count))]
-        chosen = np.concatenate(order)[:count]
+        return self._sampled(np.concatenate(order)[:count], seed)
+
+    def sample_each(self, seed: int) -> np.ndarray:
+        """One sample of each draw, in their order, (S, N, ...)."""
+        return self._sampled(np.arange(self.count), seed)
+
+    def _sampled(self, chosen: np.ndarray, seed: int) -> np.ndarray:
+        count = len(chosen)
         one = sum(a[0].nbytes for a in self._draws.values())
         one += int(np.prod(self.distribution.shape())) * 8
         block = int(np.clip(self._memory // one, 1, count))

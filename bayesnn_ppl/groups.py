@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from numpyro import handlers
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.metrics.leave_one_out_checks import (
@@ -29,7 +29,7 @@ from bayesnn_ppl.metrics.leave_one_out_checks import (
     require_training_data,
 )
 from bayesnn_ppl.precision import arithmetic
-from bayesnn_ppl.storage import GROUPS, labelled_group
+from bayesnn_ppl.storage import GROUPS, dimension_names, labelled
 
 if TYPE_CHECKING:
     from bayesnn_ppl.posterior import Posterior
@@ -73,7 +73,7 @@ def make_groups(
         "constant_data": lambda: xr.Dataset({"x": _array("x", np.asarray(x), 0)}),
         "functions": lambda: _functions(posterior, x, at_probe, memory),
     }
-    return {name: labelled_group(made[name](), name) for name in wanted}
+    return {name: labelled(made[name](), name) for name in wanted}
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -100,7 +100,7 @@ def _rows(posterior: "Posterior", wanted: Sequence[str], x: Any, y: Any) -> tupl
         require_training_data(posterior, x, y)
     elif x is None and posterior.probe is None:
         raise ValueError(
-            "Give the inputs at which the functions are wanted, `with_groups(\"functions\", x=x)`: "
+            'Give the inputs at which the functions are wanted, `with_groups("functions", x=x)`: '
             "the run kept no function values."
         )
     if at_probe:
@@ -149,6 +149,7 @@ def _log_likelihood(
     log_p = posterior.log_likelihood(*rows, memory=memory)
     attributes = _temperatures(posterior)
     if tempered:
+        _require_one_temperature(attributes)
         log_p = log_p / np.float32(attributes["temperature"])
         attributes |= {
             "tempered": 1,
@@ -168,6 +169,8 @@ def _log_prior(posterior: "Posterior", x: Any, y: Any, tempered: bool) -> xr.Dat
             "run that kept its weights."
         )
     run, attributes = posterior.provenance, _temperatures(posterior)
+    if tempered:
+        _require_one_temperature(attributes)
     whole = attributes["posterior_temperature"] if tempered else 1.0
     sizes = posterior.tree["posterior"].sizes
     with arithmetic(float64=run["precision"] == "float64"):
@@ -270,6 +273,14 @@ def _temperatures(posterior: "Posterior") -> dict[str, Any]:
     }
 
 
+def _require_one_temperature(attributes: Mapping[str, Any]) -> None:
+    if not np.isfinite(attributes["temperature"]) or attributes["temperature"] == 0:
+        raise ValueError(
+            "The draws are of no one temperature, so there are no tempered densities of them. "
+            "Leave `tempered` out, or let the schedule of the temperature end in the warm-up."
+        )
+
+
 def _by_draw(
     posterior: "Posterior",
     like: str,
@@ -279,6 +290,8 @@ def _by_draw(
 ) -> xr.Dataset:
     """Arrays (chain · draw, ...) or (chain, draw, ...) with the draws' numbers of a group."""
     source = posterior.tree[like]
+    if posterior.provenance.get("precision") != "float64":  # units are numbers of that precision
+        arrays = {n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in arrays.items()}
     shape = (source.sizes["chain"], source.sizes["draw"])
     variables = {
         name: _array(name, a if a.shape[:2] == shape else a.reshape(*shape, *a.shape[1:]), 2, group)
@@ -291,6 +304,4 @@ def _by_draw(
 def _array(
     name: str, array: np.ndarray, leading: int, group: str = "observed_data"
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    from bayesnn_ppl.storage import dimension_names
-
     return dimension_names(name, array.ndim, group, ("chain", "draw")[:leading]), array

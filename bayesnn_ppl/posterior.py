@@ -32,7 +32,8 @@ class Posterior:
         tree: `xarray.DataTree` with the groups `posterior` and `sample_stats`; the provenance
             stands in its attributes. What `Keep` asked for besides: `predictions`, function values
             at the probe, which is `predictions_constant_data`; `posterior_mean` and
-            `posterior_variance` (chain, ...), in place of `posterior`.
+            `posterior_variance` (chain, ...), in place of `posterior`. `with_groups` adds those
+            that ArviZ's functions look for.
         model: the program, or None where the posterior was loaded without it.
         data: the training data `(x, y)`, where `sample` or `fit` made the posterior in this process
             from arrays; not stored with it.
@@ -303,6 +304,74 @@ class Posterior:
         """
         components = self._components(x, _MEMORY, latents)
         return function_values(components), components.slopes(tangents)
+
+    def with_groups(
+        self,
+        *groups: str,
+        x: Any = None,
+        y: Any = None,
+        tempered: bool = False,
+        seed: int = 0,
+        memory: int = _MEMORY,
+    ) -> Self:
+        """This posterior with groups of its tree that ArviZ's functions look for.
+
+        A group that is there already is not made again; draws are shared with this posterior.
+        Values are in the data's units, densities included.
+
+        | group | holds | for |
+        |---|---|---|
+        | `log_likelihood` | log p(y_i given θ), (chain, draw, row) | `az.loo`, `az.compare` |
+        | `log_prior` | log p(θ) by site, (chain, draw) | `az.psense_summary` |
+        | `posterior_predictive` | a y of each draw, (chain, draw, row, ...) | `az.plot_loo_pit` |
+        | `observed_data` | y, (row, ...) | `az.plot_ppc_dist` |
+        | `constant_data` | x, as the model was given it | |
+        | `functions` | what each draw's network says at a few rows | `az.plot_rank` |
+
+        Args:
+            *groups: names among these.
+            x, y: the training data as `sample` was given them. Without them, those that `sample`
+                or `fit` was given in this process, or the probe of the run where that is the
+                training data. `functions` alone takes any x, and no y.
+            tempered: densities to the power 1/T, as they stand in the density of the draws, which
+                is what `az.psense_summary` needs of them. `az.loo` needs those without.
+            seed: of the predictive samples.
+            memory: bytes that intermediate arrays may take, about.
+
+        Raises:
+            ValueError: an unknown group; no data are known, or they are not the run's; or the
+                program or the weights are missing.
+
+        Warns:
+            UserWarning: `log_likelihood` of draws at another temperature than 1, or of an
+                approximation: leave-one-out by ArviZ alone would be wrong. The group's attribute
+                `note` says what is right.
+
+        Example:
+            >>> import bayesnn_ppl as bnn
+            >>> data = bnn.data.load("diabetes")
+            >>> model = bnn.models.linear()
+            >>> run = bnn.sample(bnn.kernels.HMC(model), *data.train, warmup=9, draws=9, chains=1,
+            ...                  progress=False)
+            >>> dict(run.with_groups("log_likelihood").tree["log_likelihood"].sizes)
+            {'chain': 1, 'draw': 9, 'row': 353}
+        """
+        from bayesnn_ppl.groups import make_groups
+
+        made = make_groups(self, groups, x, y, tempered=tempered, seed=seed, memory=memory)
+        more = type(self)(self.tree.copy(), self.model)
+        more.data = self.data
+        for name, dataset in made.items():
+            more.tree[name] = xr.DataTree(dataset)
+        return more
+
+    @property
+    def scalars(self) -> list[str]:
+        """Variables of one number a draw, such as a noise scale: a few panels for ArviZ's plots."""
+        if not self.has_weights:
+            return []
+        found = self.tree["posterior"].data_vars
+        return [name for name in self.provenance["site_names"] if found[name].ndim == 2]
 
     def _by_chain(self, array: np.ndarray, group: str) -> np.ndarray:
         sizes = self.tree[group].sizes

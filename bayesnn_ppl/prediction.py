@@ -166,6 +166,11 @@ class Prediction:
         samples = self.components.sample(count, seed)
         return samples if self.task == "classification" else self._centre + self._scale * samples
 
+    def one_sample_a_draw(self, *, seed: int = 0) -> np.ndarray:
+        """One sample of y of each draw, in the order of the draws, shape (S, N, ...)."""
+        samples = self.components.sample_each(seed)
+        return samples if self.task == "classification" else self._centre + self._scale * samples
+
     def row_log_likelihood(self, y: Any) -> np.ndarray:
         """log p(y_i|x_i, θ_s) in data units, shape (S, N)."""
         y = self._targets(y)

@@ -84,6 +84,11 @@ class RecordedPrediction(Prediction):
         samples = self._kept["y"][chosen]
         return samples if self.task == "classification" else self._centre + self._scale * samples
 
+    def one_sample_a_draw(self, *, seed: int = 0) -> np.ndarray:
+        """The sample that each draw made, in the order of the draws, shape (S, N, ...)."""
+        kept = self._kept["y"]
+        return kept if self.task == "classification" else self._centre + self._scale * kept
+
     def row_log_likelihood(self, y: Any) -> np.ndarray:
         """log p(y_i|x_i, θ_s) in data units, shape (S, N).
 

@@ -20,6 +20,7 @@ from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Approximation, Fitted, Problem
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
+from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_training_of_noise
 from bayesnn_ppl.inference.provenance import describe_fit
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
@@ -195,7 +196,10 @@ class Fit:
 
     def in_memory(self, began: float) -> Posterior:
         """Fit, and keep nothing on disk."""
-        return self._gathered(self.approximation.solve(self.problem), began)
+        return self._with_groups(self._gathered(self.approximation.solve(self.problem), began))
+
+    def _with_groups(self, posterior: Posterior, folder: RunFolder | None = None) -> Posterior:
+        return with_kept_groups(self.with_data(posterior), self.keep, folder)
 
     def _gathered(self, fitted: Fitted, began: float) -> Posterior:
         sink = MemorySink(_shape(fitted)[1], self.keep)
@@ -222,7 +226,7 @@ class Fit:
         sink = FolderSink(folder, self.keep)
         _fill(sink, fitted, problem, self.keep, self.probe)
         sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
-        return Posterior.load(folder.path, fitted.opened_with(problem))
+        return self._with_groups(Posterior.load(folder.path, fitted.opened_with(problem)), folder)
 
 
 def make_fit(

@@ -10,8 +10,10 @@ import numpy as np
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import check_support
+from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
 from bayesnn_ppl.model import check_inputs
+from bayesnn_ppl.storage import GROUPS
 
 __all__ = ["Keep", "Probe", "check_keep", "rounded"]
 
@@ -35,6 +37,9 @@ class Keep:
             Of every draw is kept what its network says there (mean and sd, or class
             probabilities), one predictive sample, and with y the log likelihood. The run holds
             a copy of them.
+        groups: names of groups that ArviZ's functions look for, such as "log_likelihood" and
+            "observed_data", see `Posterior.with_groups`. They are made from the weights and the
+            training data when the run is complete, and stored with it.
 
     Raises:
         TypeError, ValueError: an unknown word, or a combination that keeps nothing or contradicts
@@ -51,6 +56,7 @@ class Keep:
     every: int = 1
     bfloat16: bool = False
     probe: Any = None
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known = get_args(Weights.__value__)
@@ -71,6 +77,20 @@ class Keep:
             raise ValueError(
                 f'`every` and `bfloat16` are about kept weights, and weights="{self.weights}" '
                 "keeps none. Leave them out."
+            )
+        names = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
+        object.__setattr__(self, "groups", names)
+        for name in names:
+            if name not in GROUPS:
+                raise ValueError(
+                    f"`Keep(groups=...)` has {name!r}, which is unknown. "
+                    + near_misses(str(name), GROUPS)
+                )
+        if names and self.weights != "all":
+            raise ValueError(
+                f'`Keep(groups=...)` are made from the weights, and weights="{self.weights}" keeps '
+                "no draws of them. A run whose probe is its training data has them without: "
+                "`posterior.with_groups(...)`."
             )
 
 
@@ -124,6 +144,16 @@ def check_keep(
         raise ValueError(
             "`Keep(bfloat16=True)` saves space on disk and none in memory. Give a folder, "
             "`out=...`, or leave it out."
+        )
+    if keep.groups and summary.local:
+        raise ValueError(
+            f'The program has latent sites inside the plate "data", {list(summary.local)}, and '
+            "what is said of a row holds its own. Leave `Keep(groups=...)` out."
+        )
+    if keep.groups and current().count > 1:
+        raise ValueError(
+            "`Keep(groups=...)` is for runs of one process. Leave it out, and add the groups to "
+            "the finished run: `load(path, model=...).with_groups(..., x=x, y=y)`."
         )
     if keep.probe is None:
         return keep, None

@@ -18,6 +18,7 @@ from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
+from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_kernel_of_noise
 from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
@@ -194,6 +195,11 @@ def make_plan(
         discrete=tuple(summary.discrete_latents),
         networks=networks,
     )
+    if keep.groups and stream is not None:
+        raise ValueError(
+            "`Keep(groups=...)` needs all training data as arrays, and these are streamed. Leave "
+            "it out, or give arrays."
+        )
     share = share_of(settings, chains, on_disk=on_disk)
     if own < chains:
         values = {name: value[slice(*share.chains)] for name, value in values.items()}
@@ -311,7 +317,9 @@ def _execute(
             sink.folder.settle()
             posterior = Posterior.load(sink.folder.path, model)
             posterior.data = plan.data
-            return posterior
+            if sink.done < draws:
+                return posterior
+            return with_kept_groups(posterior, plan.keep, sink.folder)
         posterior = Posterior.from_groups(
             sink.filled(),
             plan.describe(draws_requested=draws, site_names=sink.site_names, **happened),
@@ -321,7 +329,7 @@ def _execute(
             model=model,
         )
         posterior.data = plan.data
-        return posterior
+        return posterior if run.interrupted else with_kept_groups(posterior, plan.keep)
 
 
 def _trained(plan: Plan, *, progress: bool) -> Plan:

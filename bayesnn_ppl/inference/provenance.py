@@ -126,6 +126,7 @@ def kept(keep: Keep, probe: Probe | None) -> dict[str, Any]:
             "bfloat16": keep.bfloat16,
             "probe_rows": 0 if probe is None else len(probe.x),
             "probe_sha256": None if probe is None else probe.sha256(),
+            **({"groups": list(keep.groups)} if keep.groups else {}),
         },
         "every": {"posterior": keep.every},
     }

@@ -266,4 +266,5 @@ def _same_keep(folder: RunFolder) -> Keep:
         every=kept["every"],
         bfloat16=kept["bfloat16"],
         probe=None if probe is None else (probe["x"], probe.get("y")),
+        groups=tuple(kept.get("groups", ())),
     )

@@ -17,7 +17,9 @@ type Fit = Callable[[Any, Any, int], Any]
 
 
 @overload
-def k_fold(fit: Fit, x: Any, y: Any, *, loo: LeaveOneOut, seed: int = 0) -> LeaveOneOut: ...
+def k_fold(
+    fit: Fit, x: Any, y: Any, *, loo: LeaveOneOut, above: float | None = None, seed: int = 0
+) -> LeaveOneOut: ...
 @overload
 def k_fold(fit: Fit, x: Any, y: Any, *, folds: int = 10, seed: int = 0) -> CrossValidation: ...
 def k_fold(
@@ -27,6 +29,7 @@ def k_fold(
     *,
     folds: int | None = None,
     loo: LeaveOneOut | None = None,
+    above: float | None = None,
     seed: int = 0,
 ) -> CrossValidation:
     """Log scores of rows by posteriors that never saw them, each trained anew.
@@ -45,6 +48,7 @@ def k_fold(
         x, y: all training data; rows of y keep the units of `data.load`.
         folds: K, from 2 to the number of rows; 10 if left out.
         loo: what `metrics.loo` returned for the same data.
+        above: with `loo`, refit without each row whose k̂ is above this; by default its threshold.
         seed: of folds and fits.
 
     Returns:
@@ -64,13 +68,19 @@ def k_fold(
     if len(x) != len(y):
         raise ValueError(f"`x` has {len(x)} rows and `y` has {len(y)}: they must be equal.")
     seed = whole_number(seed, "`seed`", at_least=0)
+    if above is not None and (loo is None or not 0 <= above <= loo.threshold):
+        limit = "" if loo is None else f", between 0 and its threshold {loo.threshold:.2f}"
+        raise ValueError(
+            f"`above` is {above!r}: it is a k̂ of `loo`, which must be given{limit}. Rows above the "
+            "threshold are refitted in any case."
+        )
     if loo is None:
         return _in_folds(fit, x, y, 10 if folds is None else folds, seed)
     if folds is not None:
         raise ValueError("Give `folds`, or `loo` to refit without its bad rows; not both.")
     if loo.rows != len(y):
         raise ValueError(f"`loo` is of {loo.rows} rows, but `y` has {len(y)}.")
-    return _refitted(fit, x, y, loo, seed)
+    return _refitted(fit, x, y, loo, loo.threshold if above is None else above, seed)
 
 
 def _in_folds(fit: Fit, x: Any, y: Any, folds: int, seed: int) -> CrossValidation:
@@ -97,23 +107,25 @@ def _deal(y: NDArray[Any], folds: int, seed: int) -> NDArray[np.intp]:
     return member
 
 
-def _refitted(fit: Fit, x: Any, y: Any, loo: LeaveOneOut, seed: int) -> LeaveOneOut:
-    bad = loo.bad_rows
+def _refitted(fit: Fit, x: Any, y: Any, loo: LeaveOneOut, above: float, seed: int) -> LeaveOneOut:
+    bad = np.flatnonzero(loo.pareto_k > above)
     if not bad.size:
         return loo
-    scores, k, error = (a.copy() for a in (loo.log_scores, loo.pareto_k, loo.monte_carlo_error))
+    scores, k = loo.log_scores.copy(), loo.pareto_k.copy()
+    error, bias = loo.monte_carlo_error.copy(), loo.tail_bias.copy()
     for row in bad:
         scores[row] = _scores_without(fit, x, y, np.array([row]), seed + int(row))[0]
-    k[bad] = error[bad] = np.nan
+    k[bad] = error[bad] = bias[bad] = np.nan
     return replace(
         loo,
         log_scores=scores,
         pareto_k=k,
         monte_carlo_error=error,
+        tail_bias=bias,
         refitted=bad,
         method=f"{loo.method}, {bad.size} by exact refits",
         sentence=f"The scores of {bad.size} rows are of posteriors trained without them; of all "
-        f"others k̂ is at most {loo.threshold:.2f}.",
+        f"others k̂ is at most {above:.2f}.",
     )
 
 

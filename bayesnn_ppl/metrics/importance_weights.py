@@ -109,9 +109,7 @@ def _beyond(
 ) -> tuple[float, float]:
     """∫ w²(p/Σwp - 1)² and ∫ w(p/Σwp - 1) over the tail beyond the largest weight."""
     count = len(log_w)
-    tail = math.floor(
-        3 * math.sqrt(count / efficiency) if count * efficiency > 225 else count / 5
-    )
+    tail = math.floor(3 * math.sqrt(count / efficiency) if count * efficiency > 225 else count / 5)
     if not math.isfinite(k) or not 5 <= tail < count:
         return 0.0, 0.0
     order = np.argsort(log_w)

@@ -214,7 +214,8 @@ def _named(rows: NDArray[np.intp]) -> str:
 
 def _sentence(k: NDArray[np.float64], threshold: float, temperature: float, streamed: bool) -> str:
     words = []
-    bad, uncertain = np.flatnonzero(k > threshold), np.flatnonzero(k > _LARGE_ERRORS)
+    large = min(_LARGE_ERRORS, threshold)
+    bad, uncertain = np.flatnonzero(k > threshold), np.flatnonzero(k > large)
     uncertain = np.setdiff1d(uncertain, bad)
     if bad.size:
         words.append(
@@ -232,7 +233,7 @@ def _sentence(k: NDArray[np.float64], threshold: float, temperature: float, stre
         )
     if not words:
         words.append(
-            f"Every k̂ is at most {_LARGE_ERRORS:g} (largest {k.max():.2f}): the scores are good to "
+            f"Every k̂ is at most {large:.2g} (largest {k.max():.2f}): the scores are good to "
             "their `monte_carlo_error`."
         )
     if temperature != 1.0:

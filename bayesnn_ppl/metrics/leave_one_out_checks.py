@@ -1,4 +1,4 @@
-"""What importance weights that leave rows out ask of a run, and the log likelihood they are made of."""
+"""What leave-one-out asks of a run, and the log likelihood that its weights are made of."""
 
 import math
 from collections.abc import Mapping

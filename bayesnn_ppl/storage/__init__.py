@@ -1,6 +1,8 @@
 """Draws as an ArviZ DataTree, in memory and in a run folder on disk."""
 
 from bayesnn_ppl.storage.commits import read_commit, read_config
+from bayesnn_ppl.storage.derived import GROUPS
+from bayesnn_ppl.storage.dimensions import dimension_names, labelled
 from bayesnn_ppl.storage.files import writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
@@ -17,6 +19,7 @@ from bayesnn_ppl.storage.tree import (
 )
 
 __all__ = [
+    "GROUPS",
     "MOMENTS",
     "PROBE",
     "RunFolder",
@@ -24,8 +27,10 @@ __all__ = [
     "SharedFolder",
     "build_tree",
     "check",
+    "dimension_names",
     "fetched",
     "is_address",
+    "labelled",
     "read",
     "read_attributes",
     "read_commit",

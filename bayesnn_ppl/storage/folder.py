@@ -27,6 +27,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl.storage.commits import empty_record, files_of, read_commit, read_config
+from bayesnn_ppl.storage.derived import GROUPS, remove_groups, write_groups
 from bayesnn_ppl.storage.dimensions import dimension_names
 from bayesnn_ppl.storage.files import read_arrays, write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.reading import (
@@ -174,6 +175,8 @@ class RunFolder:
         They are durable after the next `commit`. A group that keeps every k-th draw takes its
         own from the block.
         """
+        if self.config.get("derived"):
+            self._remove_groups()
         if "storage" not in self.config:
             with writing_to(self.path, self.kept_so_far):
                 self._create_store(groups)
@@ -420,6 +423,20 @@ class RunFolder:
                 )
         self._send(strict=True)
 
+    def keep_groups(self, groups: Mapping[str, xr.Dataset]) -> None:
+        """Keep groups that are made from all draws of the run, see `storage.derived`."""
+        self._remove_groups()
+        with writing_to(self.path, self.kept_so_far):
+            write_groups(self.path / STORE, groups)
+        derived = {"groups": list(groups), "draws": self.commit_record["draws"]}
+        self.update_config(derived=derived)
+
+    def _remove_groups(self) -> None:
+        derived = self.config.get("derived")
+        if derived:
+            self.update_config(derived=None)  # first: what is not named is not read
+            remove_groups(self.path / STORE, [g for g in derived["groups"] if g in GROUPS])
+
     def settle(self) -> None:
         """See to it that this process can read the run, when all have written it."""
 
@@ -455,6 +472,7 @@ def write(tree: xr.DataTree, path: Path) -> Path:
         FileExistsError: the folder exists and is not empty.
     """
     config = json.loads(tree.attrs.get(PROVENANCE, "{}"))
+    config.pop("derived", None)
     probe = None
     if PROBE in tree.children:
         probe = {str(name): a.values for name, a in tree[PROBE].data_vars.items()}
@@ -463,7 +481,10 @@ def write(tree: xr.DataTree, path: Path) -> Path:
         groups: dict[str, Block] = {}
         moments: dict[str, np.ndarray] = {}
         starts: dict[str, np.ndarray] = {}
+        derived = {n: g.to_dataset() for n, g in tree.children.items() if n in GROUPS}
         for name, group in tree.children.items():
+            if name in derived:
+                continue
             arrays = {str(variable): a.values for variable, a in group.data_vars.items()}
             if name in STARTS:
                 starts |= {f"{name}/{variable}": array for variable, array in arrays.items()}
@@ -478,6 +499,8 @@ def write(tree: xr.DataTree, path: Path) -> Path:
         folder._tail = {g: {n: [a] for n, a in block.items()} for g, block in groups.items()}
         done = folder._tail_draws = folder._fresh = tree["sample_stats"].sizes["draw"]
         folder.commit(None, phase="sample", done=done, complete=True, moments=moments)
+        if derived:
+            folder.keep_groups(derived)
     finally:
         folder.release()
     return path

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.storage.commits import read_commit, read_config
+from bayesnn_ppl.storage.derived import read_groups
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.hostile import check_chunk, packing_of
@@ -63,6 +64,13 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 read_arrays(path / config[what][0], config[what][1])
             except ValueError as error:
                 problems.append(f"{error} The draws are not touched.")
+    derived = config.get("derived")
+    if derived:
+        try:
+            for group in read_groups(path / STORE, derived["groups"]).values():
+                group.load()
+        except (ValueError, RuntimeError, OSError, *DAMAGE) as error:
+            problems.append(f"A group made from the draws is damaged: {error}")
     if record["moments"]:
         try:
             read_parts(path, record["moments"])
@@ -111,6 +119,7 @@ def repair(path: Path) -> int:
             "complete": True,
         }
         write_json(path / "commit.json", record)
+        folder._remove_groups()
         folder.update_config(repaired=problems)
     finally:
         folder.release()

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl.storage.commits import read_commit, read_config, read_json
+from bayesnn_ppl.storage.derived import GROUPS, read_groups
 from bayesnn_ppl.storage.dimensions import dimension_names, labelled
 from bayesnn_ppl.storage.files import read_arrays
 from bayesnn_ppl.storage.hostile import Packing, check_chunk, check_store, packing_of
@@ -124,6 +125,8 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
     check_store(path / STORE, groups)
     found = []
     for group, name, ndim in _arrays(path):
+        if group not in groups and group in GROUPS:
+            continue  # made from the draws, and counted by no commit
         if group not in groups:
             raise ValueError(f"The run `{path}` is damaged: its store has a group `{group}`.")
         every = groups[group]
@@ -255,6 +258,13 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
         datasets |= datasets_of_chains(read_arrays(path / file, checksum))
     if config.get("probe"):
         datasets[PROBE] = probe_dataset(read_arrays(path / config["probe"][0], config["probe"][1]))
+    derived = config.get("derived")
+    if derived and derived["draws"] == record["draws"] and not first:
+        datasets |= read_groups(path / STORE, derived["groups"])
+    if "posterior" in datasets:  # in the program's order: a store lists its arrays in any
+        found = datasets["posterior"]
+        known = [name for name in config.get("site_names", {}) if name in found.data_vars]
+        datasets["posterior"] = found[[*known, *(n for n in found.data_vars if n not in known)]]
     tree = xr.DataTree.from_dict(datasets)
     tree.attrs[PROVENANCE] = json.dumps(config | {"draws": record["draws"]})
     return tree

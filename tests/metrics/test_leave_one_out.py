@@ -8,7 +8,8 @@ import xarray as xr
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.metrics import loo
-from bayesnn_ppl.metrics.leave_one_out import _from_log_likelihood, _temperature
+from bayesnn_ppl.metrics.leave_one_out import _from_log_likelihood
+from bayesnn_ppl.metrics.leave_one_out_checks import likelihood_temperature
 from tests.metrics.linear_draws import MODEL, NOISE, exact_posterior, log_scores, without_each_row
 
 TEMPERATURES = {
@@ -35,7 +36,7 @@ def test_equals_exact_refits_at_every_temperature(regression, name):
     assert found.temperature == np.prod(list(temperatures.values()))
     # Forty rows share their draws; five errors is a chance of 2e-5 for all of them.
     assert deviations(found, truth).max() < 5
-    assert found.bad_rows.size == 0 and "can be trusted" in found.sentence
+    assert found.bad_rows.size == 0 and "good to their `monte_carlo_error`" in found.sentence
     assert found.elpd == pytest.approx(truth.sum(), abs=5 * found.monte_carlo_error.sum())
     assert found.standard_error == pytest.approx(np.sqrt(40) * found.log_scores.std(ddof=1))
     if not temperatures:
@@ -136,9 +137,9 @@ def test_the_temperature_of_a_run_is_found_wherever_it_was_set(regression):
     # A schedule is recorded in words, and its value with each draw.
     run = posterior.provenance
     run["kernel_settings"]["temperature"] = "a schedule"
-    assert _temperature(run, {"temperature": np.full((1, 9), 0.5)}) == 0.25
+    assert likelihood_temperature(run, {"temperature": np.full((1, 9), 0.5)}) == 0.25
     with pytest.raises(ValueError, match="went from 0.5 to 1"):
-        _temperature(run, {"temperature": np.linspace(0.5, 1, 9)[None]})
+        likelihood_temperature(run, {"temperature": np.linspace(0.5, 1, 9)[None]})
 
 
 def kept(posterior, x, y):
