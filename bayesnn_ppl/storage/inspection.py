@@ -67,9 +67,9 @@ def _problems(path: Path) -> tuple[list[str], int]:
     derived = config.get("derived")
     if derived:
         try:
-            for group in read_groups(path / STORE, derived["groups"]).values():
-                group.load()
-        except (ValueError, RuntimeError, OSError, *DAMAGE) as error:
+            for dataset in read_groups(path / STORE, derived["groups"]).values():
+                dataset.load()
+        except (ValueError, OSError, *DAMAGE) as error:
             problems.append(f"A group made from the draws is damaged: {error}")
     if record["moments"]:
         try:

@@ -7,9 +7,10 @@ import pytest
 import xarray as xr
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.metrics import loo
+from bayesnn_ppl.metrics import k_fold, loo
 from bayesnn_ppl.metrics.leave_one_out import _from_log_likelihood
 from bayesnn_ppl.metrics.leave_one_out_checks import likelihood_temperature
+from benchmarks.loo_cold import data_set, errors
 from tests.metrics.linear_draws import MODEL, NOISE, exact_posterior, log_scores, without_each_row
 
 TEMPERATURES = {
@@ -36,7 +37,9 @@ def test_equals_exact_refits_at_every_temperature(regression, name):
     assert found.temperature == np.prod(list(temperatures.values()))
     # Forty rows share their draws; five errors is a chance of 2e-5 for all of them.
     assert deviations(found, truth).max() < 5
-    assert found.bad_rows.size == 0 and "good to their `monte_carlo_error`" in found.sentence
+    assert found.bad_rows.size == 0
+    said = "good to their `monte_carlo_error`" in found.sentence
+    assert said == (found.uncertain_rows.size == 0) == (found.pareto_k.max() <= 0.5)
     assert found.elpd == pytest.approx(truth.sum(), abs=5 * found.monte_carlo_error.sum())
     assert found.standard_error == pytest.approx(np.sqrt(40) * found.log_scores.std(ddof=1))
     if not temperatures:
@@ -78,6 +81,59 @@ def test_an_influential_row_is_told(regression):
     assert "k_fold" in str(found) and "1 of 40  rows with" in str(found)
     assert max(map(len, str(found).splitlines())) <= 88
     assert found.p_loo > loo(exact_posterior(*regression), *regression).p_loo
+
+
+def test_errors_of_a_cold_posterior_are_stated_where_k_is_large():
+    """V6: at T = 0.5 and 0.5 < k̂ ≤ 0.7 errors were two to three times what was stated."""
+    rng, found = np.random.default_rng(0), []
+    for number in range(4):
+        phi, y = data_set(np.random.default_rng(number), 12, heavy=number % 2 == 1)
+        found += [errors(rng, phi, y, 1000, 0.5, "posterior") for _ in range(12)]
+    k, error, delta, stated, bias = np.concatenate(found).T
+    rows = (k > 0.5) & (k <= 1 - 1 / np.log10(1000))
+    assert rows.sum() > 100
+
+    def share_within_two(errors):
+        return (np.abs(error[rows]) < 2 * errors[rows]).mean()
+
+    # What was stated before is the control: the same rows, the delta method alone.
+    assert share_within_two(delta) < 0.88 < 0.92 < share_within_two(stated)
+    ratio = np.sqrt((error[rows] ** 2).mean() / (stated[rows] ** 2).mean())
+    assert 0.6 < ratio < 1.8 < np.sqrt((error[rows] ** 2).mean() / (delta[rows] ** 2).mean())
+    # Scores are too high, by about what the fitted tail says.
+    assert 0.3 < bias[rows].mean() / error[rows].mean() < 2
+    # Where k̂ is small nothing changes.
+    low = k < 0.2
+    assert np.median(stated[low] / delta[low]) < 1.05
+
+
+def test_the_words_name_the_rows_whose_errors_are_large_and_the_refit(regression):
+    x, y = regression
+    found = loo(exact_posterior(x, y, whole=0.05), x, y)
+    assert found.uncertain_rows.size and "can be trusted" not in found.sentence
+    assert "0.5 and 0.70 in" in found.sentence and "above=0.5" in found.sentence
+    assert found.bias > 0 and f"{found.bias:.4f}  nats that elpd is too high by" in str(found)
+    fit = Refit()
+    again = k_fold(fit, x, y, loo=found, above=0.5)
+    assert sorted(fit.rows) == again.refitted.tolist()
+    assert set(again.refitted) == {*found.bad_rows.tolist(), *found.uncertain_rows.tolist()}
+    truth = without_each_row(x, y, whole=0.05)
+    assert abs(again.elpd - truth.sum()) < abs(found.elpd - truth.sum())
+    with pytest.raises(ValueError, match="`above` is 0.9: .*its threshold 0.70"):
+        k_fold(fit, x, y, loo=found, above=0.9)
+    with pytest.raises(ValueError, match="which must be given"):
+        k_fold(fit, x, y, above=0.5)
+
+
+class Refit:
+    """Exact posteriors, and which rows they were made without."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, x, y, seed):
+        self.rows.append(seed)
+        return exact_posterior(x, y, whole=0.05, shape=(2, 500))
 
 
 def test_p_loo_is_what_learning_from_a_row_adds_to_its_score(regression):
