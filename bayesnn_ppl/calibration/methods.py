@@ -17,7 +17,7 @@ from bayesnn_ppl.precision import arithmetic
 
 __all__ = ["Method", "Sampling", "built", "chosen_sampling"]
 
-_WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 200, 200, 2, 4
+_WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 150, 150, 2, 4
 
 
 @dataclass(frozen=True)

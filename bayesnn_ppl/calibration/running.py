@@ -82,7 +82,7 @@ def calibrate(
         x: inputs (N, ...). 20 to 200 rows are enough to find an error.
         y: data at hand (N, ...), for posterior SBC; None to start from the prior.
         replications: R, 20 or more.
-        warmup, draws, chains, thinning, init: of a kernel, as for `sample`; by default 200, 200, 2
+        warmup, draws, chains, thinning, init: of a kernel, as for `sample`; by default 150, 150, 2
             (4 of an ensemble kernel), 1 and draws from the prior. An approximation has none.
         around: with y, a `Posterior` given (x, y) whose draws are θ'; its latent sites are those of
             `model`. None: the method's own, from a run of 4 R draws.
