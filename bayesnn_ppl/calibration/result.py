@@ -82,7 +82,8 @@ class Calibration:
 
     Attributes:
         status: "calibrated": no departure was found; "too narrow", "too wide", "shifted": all
-            quantities that depart do so in this way; "not calibrated": in several ways, or
+            functions and scalars that depart do so in this way, or, where none does, all log
+            densities; "not calibrated": in several ways, or
             another; "not judged": too few independent draws.
         verdict: what that means and what to do, in sentences.
         p_value: the smallest over all quantities, with one budget (Holm).
@@ -263,22 +264,32 @@ def _status(quantity: QuantityCalibration, p_value: float, false_alarm: float) -
         return "too narrow" if shift < 0 else "too wide"
     if max(abs(shift), abs(spread)) < _CLEAR:
         return "not calibrated"
-    if abs(shift) >= abs(spread):
-        return "shifted"
-    return "too narrow" if spread > 0 else "too wide"
+    # Ranks that crowd at one end lie far from the middle one, though the draws may be wide.
+    if spread > max(abs(shift), _CLEAR) and test.spread < 1:
+        return "too narrow"
+    if -spread > max(abs(shift), _CLEAR):
+        return "too wide"
+    return "shifted" if abs(shift) >= _CLEAR else "not calibrated"
 
 
 def _overall(found: Sequence[QuantityCalibration], failed: int, replications: int) -> Status:
-    statuses = {q.status for q in found} - {"calibrated"}
-    wrong = statuses - {"not judged"}
     if failed > _MOST_FAILED * replications:
         return "not calibrated"
-    if not wrong:
-        return "not judged" if statuses else "calibrated"
-    for one in ("too narrow", "too wide", "shifted"):
-        if wrong in ({one}, {one, "shifted"}):  # what is narrow or wide is often off as well
-            return one
-    return "not calibrated"
+    if all(q.status == "calibrated" for q in found):
+        return "calibrated"
+    for group in ([q for q in found if not q.density], [q for q in found if q.density]):
+        # Functions and scalars say what is wrong; densities only where those show nothing.
+        kinds = {q.status for q in group} - {"calibrated", "not judged"}
+        clear = kinds - {"not calibrated"}
+        for one in ("too narrow", "too wide", "shifted"):
+            if one in clear and clear <= {
+                one,
+                "shifted",
+            }:  # what is narrow or wide is often off as well
+                return one
+        if kinds:
+            return "not calibrated"
+    return "not judged"
 
 
 def _seen(lines: Sequence[Line]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from bayesnn_ppl import __version__
 from bayesnn_ppl.cli.comparing import add_compare
 from bayesnn_ppl.cli.making_arguments import (
+    add_calibrate,
     add_demo,
     add_fit,
     add_prior,
@@ -72,6 +73,12 @@ def build_parser() -> tuple[Parser, list[str]]:
             "draw from the prior of a model, and say what it means",
             add_prior,
             "prior:run_prior",
+        ),
+        (
+            "calibrate",
+            "check a method on data that the model makes (simulation-based calibration)",
+            add_calibrate,
+            "calibrating:run_calibrate",
         ),
         ("run", "run a published recipe, or list them", add_run, "recipes:run_recipe"),
         (

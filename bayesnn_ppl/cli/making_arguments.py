@@ -3,13 +3,22 @@
 from bayesnn_ppl.cli import options
 from bayesnn_ppl.cli.datasets import add_data
 from bayesnn_ppl.cli.ending import add_ending
+from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.kernels import add_kernel
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
-from bayesnn_ppl.cli.parser import Parser, choice, option, switch, whole
+from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole
 from bayesnn_ppl.cli.processes import add_processes
 from bayesnn_ppl.cli.readme_flags import add_readme_flags
 
-__all__ = ["add_demo", "add_fit", "add_prior", "add_run", "add_sample", "add_study"]
+__all__ = [
+    "add_calibrate",
+    "add_demo",
+    "add_fit",
+    "add_prior",
+    "add_run",
+    "add_sample",
+    "add_study",
+]
 
 
 def add_sample(parser: Parser) -> None:
@@ -117,6 +126,121 @@ def add_prior(parser: Parser) -> None:
         metavar="FOLDER",
         unit="path",
         shown="no figures",
+    )
+
+
+def add_calibrate(parser: Parser) -> None:
+    """Arguments of `bayesnn calibrate`."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
+        help="as for `bayesnn sample` [default: mlp]",
+    )
+    add_data(parser)
+    _add_replications(parser)
+    group = parser.add_argument_group("method: a kernel or an approximation")
+    option(
+        group,
+        "--kernel",
+        "sampler",
+        type=choice(*KERNELS),
+        metavar="{" + ",".join(KERNELS) + "}",
+        unit="word",
+        shown="nuts",
+    )
+    for name, text, default in (
+        ("--warmup", "draws that adapt the kernel, in each replication", "150"),
+        ("--draws", "draws that are kept, in each replication", "150"),
+        ("--chains", "chains", "2, and 4 of chees and parallel-tempering"),
+    ):
+        option(group, name, text, type=whole(1), metavar="N", unit="count", shown=default)
+    option(
+        group,
+        "--approximation",
+        "in place of a kernel",
+        type=choice(*APPROXIMATIONS),
+        metavar="{" + ",".join(APPROXIMATIONS) + "}",
+        unit="word",
+        shown="none",
+    )
+    option(
+        group,
+        "--set",
+        "a setting of the approximation, by its name in Python; may be given several times",
+        action="append",
+        metavar="NAME=VALUE",
+        unit="number, word or list, as JSON",
+        shown="those in Python",
+    )
+    switch(group, "--float64", "double precision")
+    add_kernel(parser)
+    options.add_model(parser)
+    group = parser.add_argument_group("where the calibration goes")
+    option(
+        group,
+        "--out",
+        "folder that keeps every replication; the same command resumes what was ended there",
+        metavar="FOLDER",
+        unit="path",
+        shown="nothing is kept",
+    )
+    switch(group, "--quiet", "no progress bar and no hints, only the results")
+
+
+def _add_replications(parser: Parser) -> None:
+    group = parser.add_argument_group("replications")
+    option(
+        group,
+        "--replications",
+        "data sets that are simulated",
+        default=200,
+        type=whole(20),
+        metavar="N",
+        unit="data sets",
+    )
+    option(
+        group,
+        "--rows",
+        "training rows whose inputs are used, spread evenly over them",
+        default=50,
+        type=whole(2),
+        metavar="N",
+        unit="rows",
+    )
+    option(
+        group,
+        "--truth",
+        "another model that makes the data: a model option and its value there, such as "
+        "prior-scale=1, which may be given several times, or FILE.py:NAME",
+        action="append",
+        metavar="NAME=VALUE",
+        unit="option, or path",
+        shown="the model itself",
+    )
+    switch(
+        group,
+        "--around-data",
+        "start from the posterior given the data at hand, not from the prior (posterior SBC)",
+    )
+    option(
+        group,
+        "--false-alarm",
+        "probability at which a right method is called wrong, over all quantities",
+        default=0.01,
+        type=number(below=1),
+        metavar="P",
+        unit="probability",
+    )
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="integer",
     )
 
 
