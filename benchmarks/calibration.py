@@ -4,10 +4,10 @@
         [--out benchmarks/results] [--folder runs/calibration]
 
 A network of one layer of 8 tanh units on 50 rows of 3 features, 41 parameters and a learned noise.
-NUTS, HMC and ChEES must pass. Found must be, the first three under HMC: a cold posterior (T = 0.5), a prior whose standard
-deviation is 1.3 times too large, a likelihood with 0.7 times the noise, mean-field variational
-inference, and MCLMC at its defaults. Each is one call of `calibrate`, in memory or, with --folder,
-resumable. Writes `calibration.json`: p-values by quantity, wall and processor time.
+NUTS, HMC and ChEES must pass. Found must be, the first three under HMC: a cold posterior (T = 0.5),
+a prior whose standard deviation is 1.3 times too large, a likelihood with 0.7 times the noise;
+mean-field variational inference; and MCLMC at its defaults. Each is one call of `calibrate`, in
+memory or, with --folder, resumable. Writes `calibration.json`: p-values by quantity, seconds.
 """
 
 import argparse

@@ -43,6 +43,7 @@ class QuantityCalibration:
         ranks: of the truth among `among` draws, (R,), without replications that failed.
         among: L; 0 where the quantity is not judged.
         ess: median effective sample size of a replication; NaN for independent draws.
+        ess_low: what nine replications in ten have at least.
         test: p-values of the three tests, shift and spread; None where it is not judged.
         p_value: of the three tests together, with one budget over all quantities (Holm).
         failed: replications in which it was not finite.
@@ -53,6 +54,7 @@ class QuantityCalibration:
     ranks: np.ndarray = field(repr=False)
     among: int
     ess: float
+    ess_low: float
     test: RankTest | None
     p_value: float
     failed: int
@@ -70,6 +72,7 @@ class QuantityCalibration:
             "p_value": self.p_value,
             "among": self.among,
             "ess": self.ess,
+            "ess_low": self.ess_low,
             "failed": self.failed,
             "test": None if self.test is None else self.test._asdict(),
             "ranks": self.ranks.tolist(),
@@ -227,13 +230,15 @@ def _quantity(name: str, lines: Sequence[Line], *, independent: bool) -> Quantit
     level = _level(ess, ranks, independent=independent)
     usable = len(own) >= max(2, (1 - _MOST_FAILED) * len(lines))
     judge = level is not None and usable
+    unknown = independent or not ess.size
     column = ranks[:, level] if level is not None else ranks[:, 0]
     return QuantityCalibration(
         name=name,
         status="not judged",
         ranks=column,
         among=LEVELS[level] if level is not None and judge else 0,
-        ess=float("nan") if independent or not ess.size else float(np.median(ess)),
+        ess=float("nan") if unknown else float(np.median(ess)),
+        ess_low=float("nan") if unknown else float(np.quantile(ess, 1 - _SHARE)),
         test=rank_test(column, LEVELS[level]) if level is not None and judge else None,
         p_value=float("nan"),
         failed=len(lines) - len(own),

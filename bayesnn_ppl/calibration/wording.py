@@ -42,9 +42,9 @@ def _finding(found: "Calibration") -> str:
         )
         return (
             f"No departure from calibration in {len(judged)} quantities "
-            f"({_equals(found.p_value)}). In {found.replications} replications a mean that is off by "
-            f"{shift:.2f} posterior sd, or a posterior sd that is {100 * (1 - spread):.0f} % too "
-            "small, would be found with probability 0.8; smaller errors may be missed."
+            f"({_equals(found.p_value)}). In {found.replications} replications a mean that is off "
+            f"by {shift:.2f} posterior sd, or a posterior sd that is {100 * (1 - spread):.0f} % "
+            "too small, would be found with probability 0.8; smaller errors may be missed."
         )
     parts = [_one(q) for q in wrong[:_MOST_NAMES]]
     rest = len(wrong) - len(parts)
@@ -108,12 +108,12 @@ def _unjudged(found: "Calibration", quantities: "Sequence[QuantityCalibration]")
         )
     if found.record["independent"]:
         return f"{names}: there are too few draws to rank among, so they are not judged."
-    smallest = min(q.ess for q in quantities)
-    factor = max(2, math.ceil(32 / max(smallest, 0.1)))
+    smallest = max(min(q.ess_low for q in quantities), 0.1)
+    factor = max(2, math.ceil(16 / smallest))
     return (
-        f"{names}: not judged. The draws of a replication are worth {smallest:.0f} independent "
-        "ones (median), and slow mixing alone would make the ranks look too narrow. Give about "
-        f"{factor} times as many `draws`, or as much `thinning`."
+        f"{names}: not judged. In one replication of ten the draws are worth {smallest:.0f} "
+        "independent ones or fewer, and slow mixing alone would make the ranks look too narrow. "
+        f"Give about {factor} times as many `draws`, or as much `thinning`."
     )
 
 
