@@ -246,8 +246,8 @@ def caption(found: "Calibration", shown: int, judged: int) -> str:
     which = "" if shown == judged else f" The {shown} of {judged} with the smallest p-values."
     return (
         f"{_subject(found)}.{which} Left: ranks of the true value among posterior draws; flat is "
-        "right, a trough means draws too narrow, a hump too wide, a slope shifted (of log densities: "
-        "ranks at 0 too narrow, at 1 too wide). Right: "
+        "right, a trough means draws too narrow, a hump too wide, a slope shifted (of log "
+        "densities: ranks at 0 too narrow, at 1 too wide). Right: "
         "distribution function of the ranks minus the uniform one. Grey: what right draws stay "
         f"within, everywhere and in all panels, with probability {1 - found.false_alarm:g} or more."
     )
