@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         nn,
         plots,
         priors,
+        references,
         report,
     )
     from bayesnn_ppl.inference import (
@@ -84,6 +85,7 @@ _MODULES = {
     "plots": "plots",
     "preconditioners": "inference.preconditioners",
     "priors": "priors",
+    "references": "references",
     "report": "report",
     "schedules": "inference.schedules",
 }
@@ -118,6 +120,7 @@ __all__ = [
     "preconditioners",
     "priors",
     "random_network",
+    "references",
     "report",
     "resume",
     "sample",
