@@ -176,12 +176,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Reference posteriors by two exact samplers.")
     parser.add_argument("names", nargs="+", choices=list(SAMPLERS))
     parser.add_argument("--minutes", type=float, default=20.0, help="of each run, in this call")
+    parser.add_argument("--devices", type=int, default=2, help="host devices, for the chains")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of chains that were ended by the time
 
     import jax
 
-    jax.config.update("jax_num_cpu_devices", 2)
+    jax.config.update("jax_num_cpu_devices", options.devices)
     for name in options.names:
         package(name, options.minutes)
 
