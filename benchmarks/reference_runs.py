@@ -59,12 +59,12 @@ SAMPLERS = {
         _nuts(warmup=500, ess=4000),
     ),
     "concrete": (
-        _hmc(300, warmup=500, ess=2000, step=1e-3),
-        _nuts(warmup=500, ess=2000),
+        _hmc(300, warmup=500, ess=1000, step=1e-3),
+        _nuts(warmup=500, ess=1000),
     ),
     "yacht": (
-        _hmc(4000, warmup=800, ess=400, step=1e-3),
-        _nuts(warmup=500, ess=400, max_tree_depth=12),
+        _hmc(4000, warmup=500, ess=400, step=1e-3),
+        _nuts(warmup=500, ess=400, max_tree_depth=(10, 12)),
     ),
     "energy": (
         _hmc(5000, warmup=800, ess=400, step=1e-3),
