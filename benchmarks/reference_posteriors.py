@@ -92,7 +92,7 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
     """Sample, compare and write; None where the runs do not allow it."""
     from bayesnn_ppl.diagnostics.function_moments import function_moments, pooled_moments
     from bayesnn_ppl.references.problems import PROBLEMS
-    from bayesnn_ppl.references.stored import Moments, fingerprint
+    from bayesnn_ppl.references.stored import Moments, compared, fingerprint
 
     problem = PROBLEMS[name]
     data = problem.data()
@@ -104,10 +104,11 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
     if max(one["rhat_max"] for one in samplers) >= 1.01:
         print(f"{name}: not converged, nothing is written. Run again to go on.")
         return None
-    single = [{output: function_moments(a) for output, a in v.items()} for v in values]
+    # Labels have moments of their probabilities, and of the log-odds that are compared.
+    single = [{o: function_moments(a) for o, a in (v | compared(v)).items()} for v in values]
     moments = {o: pooled_moments([one[o] for one in single]) for o in single[0]}
     small = [thinned(v) for v in values]
-    draws = {o: np.concatenate([v[o] for v in small]).astype(np.float16) for o in small[0]}
+    draws = {o: np.concatenate([v[o] for v in small]) for o in small[0]}
     standard = getattr(data.train.y, "standardisation", None)
     units = {
         "y_mean": 0.0 if standard is None else float(standard.y_mean),
@@ -131,7 +132,7 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
         "rhat_max": max(one["rhat_max"] for one in samplers),
         "ess_min": min(one["ess_min"] for one in samplers),
         "mcse_over_sd_max": max(float(np.max(m.mean_error / m.sd)) for m in moments.values()),
-        "thinned": {o: measures(a.astype(np.float32)) for o, a in draws.items()},
+        "thinned": {o: measures(a) for o, a in draws.items()},
         "command": f"python -m benchmarks.reference_posteriors {name}",
         "versions": posteriors[0].provenance["versions"],
         "date": datetime.date.today().isoformat(),
@@ -141,7 +142,7 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
     wrong = compare(
         name,
         control(name, FACTOR, minutes=minutes).function_values(),
-        {o: a.astype(np.float32) for o, a in draws.items()},
+        draws,
         moments,
         facts,
         data.test.x,
@@ -152,7 +153,7 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
     if not between.agrees or wrong.agrees:
         print(f"{name}: the samplers differ, or the control does not; nothing is written.")
         return None
-    arrays = {f"{o}.draws": a for o, a in draws.items()} | {
+    arrays = {f"{o}.draws": a.astype(np.float16) for o, a in compared(draws).items()} | {
         f"{o}.{field}": np.asarray(getattr(m, field), dtype=np.float32)
         for o, m in moments.items()
         for field in Moments._fields

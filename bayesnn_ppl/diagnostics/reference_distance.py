@@ -13,6 +13,7 @@ from bayesnn_ppl.diagnostics.function_moments import (
     standardised_differences,
 )
 from bayesnn_ppl.references import ReferencePosterior, load
+from bayesnn_ppl.references.stored import compared
 
 __all__ = ["ReferenceDistance", "distance_to_reference"]
 
@@ -91,8 +92,8 @@ class ReferenceDistance:
 def distance_to_reference(posterior: Any, reference: str | ReferencePosterior) -> ReferenceDistance:
     """Compare the function values of a posterior with a reference posterior.
 
-    Means and standard deviations of all outputs (mean and noise sd, or class probabilities) at the
-    test rows are compared in units of the Monte Carlo errors of both sides. One z above what their
+    Means and standard deviations of all outputs (mean and noise sd, or log-odds of the classes) at
+    the test rows are compared in units of the Monte Carlo errors of both sides. One z above what their
     number allows (Bonferroni, 0.1 % in all) means that the posterior is another one, by a sampler
     that is biased, a density that differs, or chains that have not reached all of it; how much
     other, `mean_difference` and `spread` say.
@@ -123,17 +124,15 @@ def distance_to_reference(posterior: Any, reference: str | ReferencePosterior) -
     _check(values, known)
     zs: dict[str, dict[str, np.ndarray]] = {"mean": {}, "sd": {}}
     off, ratios, rhats, sizes = [], [], [], []
-    for output, draws in values.items():
+    for output, draws in compared(values).items():
         own, other = function_moments(draws), known.moments[output]
         measures = convergence_summary(draws)
-        # Probabilities add up to one, so the last class says nothing new.
-        part = (slice(None), slice(-1)) if output == "probability" else (slice(None),)
         for name, z in standardised_differences(own, other).items():
-            zs[name][output] = z[part]
-        off.append(np.abs(own.mean - other.mean)[part] / other.sd[part])
-        ratios.append(own.sd[part] / other.sd[part])
-        rhats.append(np.asarray(measures.rhat)[part])
-        sizes.append(np.minimum(measures.ess_bulk, measures.ess_tail)[part])
+            zs[name][output] = z
+        off.append(np.abs(own.mean - other.mean) / other.sd)
+        ratios.append(own.sd / other.sd)
+        rhats.append(np.asarray(measures.rhat))
+        sizes.append(np.minimum(measures.ess_bulk, measures.ess_tail))
     every = {
         f"{name} of {output}[{','.join(map(str, index))}]": abs(float(z[index]))
         for name, outputs in zs.items()

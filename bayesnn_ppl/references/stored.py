@@ -16,7 +16,17 @@ from bayesnn_ppl.npz import read_npz
 from bayesnn_ppl.references.prediction import ReferencePrediction
 from bayesnn_ppl.references.problems import PROBLEMS, Problem
 
-__all__ = ["LEVELS", "Moments", "ReferencePosterior", "fingerprint", "load", "names"]
+__all__ = [
+    "LEVELS",
+    "Moments",
+    "ReferencePosterior",
+    "compared",
+    "fingerprint",
+    "load",
+    "log_odds",
+    "names",
+    "probabilities",
+]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FOLDER = Path(__file__).parent
@@ -48,7 +58,8 @@ class ReferencePosterior:
         name: what it is loaded by.
         draws: output -> (chain, draw, N, ...) thinned, nearly independent draws: `mean` and noise
             `sd`, or `probability` (N, K). The first half of the chains is of the first sampler.
-        moments: output -> `Moments` from all draws of both samplers.
+        moments: output -> `Moments` from all draws of both samplers; for labels those of
+            `log_odds` (N, K - 1) too, which are what is compared.
         facts: JSON-ready: samplers with settings, R-hat and effective sample sizes; their
             agreement; the wrong temperature; command, versions and hashes.
     """
@@ -169,14 +180,44 @@ def load(name: str) -> ReferencePosterior:
             "that was recorded. Install the package again."
         )
     arrays = read_npz(BytesIO(content))
-    draws = {output: arrays[f"{output}.draws"].astype(np.float32) for output in facts["outputs"]}
+    kept = {n.removesuffix(".draws"): a for n, a in arrays.items() if n.endswith(".draws")}
+    draws = {
+        "probability" if name == "log_odds" else name: (
+            probabilities(a) if name == "log_odds" else a.astype(np.float32)
+        )
+        for name, a in kept.items()
+    }
     for values in draws.values():
         values.flags.writeable = False
+    outputs = [n.removesuffix(".mean") for n in arrays if n.endswith(".mean")]
     moments = {
         output: Moments(*(arrays[f"{output}.{field}"] for field in Moments._fields))
-        for output in facts["outputs"]
+        for output in outputs
     }
     return ReferencePosterior(name, draws, moments, facts, arrays["fingerprint"])
+
+
+def log_odds(p: np.ndarray) -> np.ndarray:
+    """log p_k - log p_K for k < K, of probabilities (..., K) as (..., K - 1).
+
+    Probabilities near 0 have long tails, which a few draws decide; their logarithms have not.
+    """
+    logs = np.log(np.maximum(np.asarray(p, dtype=np.float64), np.finfo(np.float32).tiny))
+    return logs[..., :-1] - logs[..., -1:]
+
+
+def probabilities(odds: np.ndarray) -> np.ndarray:
+    """The probabilities (..., K) of `log_odds` (..., K - 1), as float32."""
+    full = np.concatenate([odds, np.zeros_like(odds[..., :1])], axis=-1).astype(np.float64)
+    weights = np.exp(full - full.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def compared(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs as they are compared: log-odds in place of probabilities."""
+    if "probability" in values:
+        return {"log_odds": log_odds(values["probability"])}
+    return dict(values)
 
 
 def fingerprint(x: np.ndarray) -> np.ndarray:

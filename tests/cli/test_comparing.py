@@ -54,7 +54,7 @@ def test_a_reference_posterior_goes_by_its_name(linear_run, other_run, capsys):
     line = ["compare", linear_run, other_run, "--reference", "diabetes-ard"]
     shown = json.loads(printed(capsys, *line, "--json"))
     assert shown["reference"] == "diabetes-ard" and shown["runs"].keys() == {"short", "linear"}
-    assert 0 < shown["runs"]["linear"]["wasserstein"] < 30, "in the data's units"
+    assert 0 < shown["runs"]["linear"]["wasserstein"] < 77, "in the data's units"
     assert "distances to diabetes-ard" in printed(capsys, *line)
 
 
