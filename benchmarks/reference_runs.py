@@ -59,8 +59,8 @@ SAMPLERS = {
         _nuts(warmup=500, ess=4000),
     ),
     "concrete": (
-        _hmc(300, warmup=500, ess=1000, step=1e-3),
-        _nuts(warmup=500, ess=1000),
+        _hmc(300, warmup=500, ess=800, step=1e-3),
+        _nuts(warmup=500, ess=800),
     ),
     "yacht": (
         _hmc(4000, warmup=500, ess=400, step=1e-3),

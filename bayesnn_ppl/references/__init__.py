@@ -5,11 +5,10 @@ posterior is from one, and `export_posteriordb` writes them in posteriordb's for
 """
 
 from bayesnn_ppl.references.posteriordb import export_posteriordb
-from bayesnn_ppl.references.problems import PROBLEMS, Problem
+from bayesnn_ppl.references.problems import Problem
 from bayesnn_ppl.references.stored import Moments, ReferencePosterior, load, names
 
 __all__ = [
-    "PROBLEMS",
     "Moments",
     "Problem",
     "ReferencePosterior",

