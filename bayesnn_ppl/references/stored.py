@@ -143,7 +143,7 @@ class ReferencePosterior:
             f"  The samplers' means and sds differ by {agreement['largest']:.1f} standard errors "
             f"at most in {agreement['comparisons']} comparisons (allowed "
             f"{agreement['allowed']:.1f}).",
-            f"  A temperature wrong by the factor {control['factor']:g} is "
+            f"  A temperature wrong by the factor {control['factor']:.2g} is "
             f"{control['largest']:.0f} standard errors away.",
         ]
         return "\n".join(lines)
