@@ -10,9 +10,12 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import distance_to_reference
+from bayesnn_ppl.temperature import ColdModel
 
 NAMES = ("breast_cancer", "diabetes-ard", "wine-cold", "bostonHousing")
-FACTOR = 2.0  # of a temperature that is wrong; UCI's hotter posteriors have slow modes
+# Of the wrong temperature: hotter posteriors of UCI have modes between which chains hardly pass.
+FACTORS = {"bostonHousing": 2 / 3}
+FACTOR = 2.0
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -47,12 +50,11 @@ def test_a_third_sampler_is_within_monte_carlo_error(case):
 # That a cold model with a learned scale depends on its parametrisation does not matter here.
 @pytest.mark.filterwarnings("ignore:The posterior at temperature")
 def test_a_wrong_temperature_differs(case):
-    model = case.model()
-    wrong = (
-        bnn.cold(model.model, FACTOR * model.temperature)
-        if case.name == "wine-cold"
-        else bnn.cold(model, 1 / FACTOR if case.name == "bostonHousing" else FACTOR)
-    )
+    model, factor = case.model(), FACTORS.get(case.name, FACTOR)
+    if isinstance(model, ColdModel):
+        wrong = bnn.cold(model.model, factor * model.temperature)
+    else:
+        wrong = bnn.cold(model, factor)
     found = distance_to_reference(short_run(case, wrong), case)
     assert found.verdict == "differs", str(found)
     assert found.largest > 1.5 * found.allowed

@@ -201,7 +201,7 @@ def test_posteriordb_reads_back(tmp_path, monkeypatch):
     expected = reference.draws["probability"].reshape(8, 125, -1)
     np.testing.assert_allclose(np.moveaxis(back, 1, 2), expected, rtol=1e-6)
     np.testing.assert_allclose(
-        info["diagnostics"]["r_hat"], rhat(expected), rtol=1e-4, err_msg="of the stored draws"
+        info["diagnostics"]["r_hat"], rhat(expected), rtol=1e-3, err_msg="of the stored draws"
     )
     assert info["checks_made"]["two_samplers_agree"] and not info["checks_made"]["ndraws_is_10k"]
     means = json.loads(
