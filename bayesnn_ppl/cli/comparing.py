@@ -29,7 +29,7 @@ def add_compare(parser: Parser) -> None:
         parser,
         "--reference",
         "the run that distances are to, such as the longest one of HMC, or the name of a reference "
-        "posterior, such as concrete",
+        "posterior, such as bostonHousing",
         metavar="RUN",
         unit="path",
         shown="none, and no distances",

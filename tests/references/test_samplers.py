@@ -13,7 +13,7 @@ from bayesnn_ppl.diagnostics import distance_to_reference
 from bayesnn_ppl.temperature import ColdModel
 
 NAMES = ("breast_cancer", "diabetes-ard", "wine-cold", "bostonHousing")
-# Of the wrong temperature: hotter posteriors of UCI have modes between which chains hardly pass.
+# Of the wrong temperature: a hotter one there has modes between which chains hardly pass.
 FACTORS = {"bostonHousing": 2 / 3}
 FACTOR = 2.0
 
