@@ -95,8 +95,8 @@ def distance_to_reference(posterior: Any, reference: str | ReferencePosterior) -
     Means and standard deviations of all outputs (mean and noise sd, or log-odds of the classes) at
     the test rows are compared in units of the Monte Carlo errors of both sides. One z above what
     their number allows (Bonferroni, 0.1 % in all) means that the posterior is another one, by a
-    sampler that is biased, a density that differs, or chains that have not reached all of it; how much
-    other, `mean_difference` and `spread` say.
+    sampler that is biased, a density that differs, or chains that have not reached all of it; how
+    much other, `mean_difference` and `spread` say.
 
     Args:
         posterior: a `Posterior` of `reference.model()` on `reference.data().train`; its probe is
