@@ -24,7 +24,6 @@ from bayesnn_ppl.diagnostics.convergence import (
 from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
 from bayesnn_ppl.diagnostics.dispersion import Dispersion, dispersion_of_starts
 from bayesnn_ppl.diagnostics.fit_diagnosis import FitDiagnosis, diagnose_fit
-from bayesnn_ppl.diagnostics.function_moments import function_moments
 from bayesnn_ppl.diagnostics.function_variation import (
     FunctionScale,
     LengthScale,
@@ -41,6 +40,7 @@ from bayesnn_ppl.diagnostics.gradient_noise import (
 from bayesnn_ppl.diagnostics.hidden_layers import HiddenLayer, find_hidden_layers
 from bayesnn_ppl.diagnostics.judgements import Judgement
 from bayesnn_ppl.diagnostics.layer_activity import LayerActivity
+from bayesnn_ppl.diagnostics.moment_errors import function_moments
 from bayesnn_ppl.diagnostics.nested import nested_rhat
 from bayesnn_ppl.diagnostics.nngp import NNGPPrediction, nngp_kernel, nngp_predict
 from bayesnn_ppl.diagnostics.posterior_temperature import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.diagnostics.convergence import convergence_summary
-from bayesnn_ppl.diagnostics.function_moments import (
+from bayesnn_ppl.diagnostics.moment_errors import (
     allowed_difference,
     function_moments,
     standardised_differences,
