@@ -105,7 +105,7 @@ def fit(
             on_disk=out is not None,
         )
         if out is None:
-            return prepared.in_memory(began)
+            return prepared.with_data(prepared.in_memory(began))
         folder = RunFolder.create(
             working_copy(out),
             prepared.describe(None),
@@ -113,7 +113,7 @@ def fit(
             probe=None if prepared.probe is None else prepared.probe.arrays(),
         )
         try:
-            return prepared.in_folder(folder, began)
+            return prepared.with_data(prepared.in_folder(folder, began))
         finally:
             folder.release()
 
@@ -160,8 +160,8 @@ def resume_fit(
             },
         )
         if folder.commit_record["complete"]:
-            return Posterior.load(folder.path, _model_of(approximation))
-        return prepared.in_folder(folder, began)
+            return prepared.with_data(Posterior.load(folder.path, _model_of(approximation)))
+        return prepared.with_data(prepared.in_folder(folder, began))
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,11 @@ class Fit:
             mesh=default_mesh(1) if mesh is None else mesh,
             **happened,
         )
+
+    def with_data(self, posterior: Posterior) -> Posterior:
+        """Let the posterior know its training data, which are not stored with it."""
+        posterior.data = (self.problem.x, self.problem.y)
+        return posterior
 
     def in_memory(self, began: float) -> Posterior:
         """Fit, and keep nothing on disk."""
