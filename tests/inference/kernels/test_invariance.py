@@ -104,7 +104,7 @@ def test_an_exact_kernel_leaves_the_posterior_unchanged(name):
     for what, settings in WRONG.items():
         wrong = posterior_draws(COUNT, seed=1, **settings)
         found[what] = largest(z_scores(wrong, transitions(make(), wrong, draws=draws, seed=1)[0]))
-    assert min(found["T"], found["batch"]) > LIMIT and found["prior sd"] > 3, found
+    assert min(found.values()) > LIMIT, found
 
 
 def small(name, step_size, steps, **settings):
