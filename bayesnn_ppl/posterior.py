@@ -422,6 +422,43 @@ class Posterior:
             return x
         return x[np.linspace(0, len(x) - 1, most).astype(int)]
 
+    def with_groups(
+        self, *names: str, x: Any = None, y: Any = None, memory: int = _MEMORY, seed: int = 0
+    ) -> Self:
+        """A posterior whose tree has the groups that functions of ArviZ look for.
+
+        `az.loo(posterior.with_groups("log_likelihood").tree)`. Without names it has coordinates
+        for all dimensions and nothing else, which `az.plot_rank` needs.
+
+        Args:
+            names: any of "log_likelihood" (untempered, per data unit), "log_prior" (of each latent
+                site), "posterior_predictive" (one sample for each draw, in their order) and
+                "observed_data". Targets are in the data's units.
+            x, y: the data, as `sample` was given them. None: those that the posterior was made
+                from in this process, or else the probe of the run, which needs no model.
+            memory: bytes that intermediate arrays may take, about.
+            seed: of the posterior predictive samples.
+
+        Raises:
+            ValueError: an unknown name, or there are no data.
+        """
+        from bayesnn_ppl.arviz_groups import tree_with_groups
+
+        if (x is None) != (y is None):
+            raise ValueError("Give `x` and `y` both, or neither.")
+        if x is None and self.data is not None and self.model is not None and self.has_weights:
+            x, y = self.data
+        if names and x is None and self.probe is None:
+            raise ValueError(
+                f"{', '.join(names)} need the data of the run: `with_groups(..., x=x, y=y)`, with "
+                "what `sample` was given. A run with `keep=Keep(probe=(x, y))` has those of its "
+                "probe."
+            )
+        tree = tree_with_groups(self, names, x, y, memory=memory, seed=seed)
+        other = type(self)(tree, self.model)
+        other.data = self.data
+        return other
+
     def save(self, path: str | Path) -> Path:
         """Write draws, statistics and provenance to a folder; no code and no pickle.
 
