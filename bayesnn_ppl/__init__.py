@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         nn,
         plots,
         priors,
+        references,
         report,
     )
     from bayesnn_ppl.calibration import Calibration, calibrate
@@ -87,6 +88,7 @@ _MODULES = {
     "plots": "plots",
     "preconditioners": "inference.preconditioners",
     "priors": "priors",
+    "references": "references",
     "report": "report",
     "schedules": "inference.schedules",
 }
@@ -123,6 +125,7 @@ __all__ = [
     "preconditioners",
     "priors",
     "random_network",
+    "references",
     "report",
     "resume",
     "sample",

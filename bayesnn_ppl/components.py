@@ -384,18 +384,14 @@ class Components:
             found = _slopes(self._program, self._draws, dict(tangents), self.x)
         return {name: np.asarray(a) for name, a in found.items()}
 
-    def sample(self, count: int, seed: int) -> np.ndarray:
-        """`count` samples (count, N, ...), each from a draw chosen at random."""
+    def sample(self, count: int, seed: int, *, in_order: bool = False) -> np.ndarray:
+        """`count` samples (count, N, ...), each from a draw chosen at random, or draw by draw."""
         generator = np.random.default_rng(seed)
-        order = [generator.permutation(self.count) for _ in range(-(-count // self.count))]
-        return self._sampled(np.concatenate(order)[:count], seed)
-
-    def sample_each(self, seed: int) -> np.ndarray:
-        """One sample of each draw, in their order, (S, N, ...)."""
-        return self._sampled(np.arange(self.count), seed)
-
-    def _sampled(self, chosen: np.ndarray, seed: int) -> np.ndarray:
-        count = len(chosen)
+        rounds = range(-(-count // self.count))
+        order = [
+            np.arange(self.count) if in_order else generator.permutation(self.count) for _ in rounds
+        ]
+        chosen = np.concatenate(order)[:count]
         one = sum(a[0].nbytes for a in self._draws.values())
         one += int(np.prod(self.distribution.shape())) * 8
         block = int(np.clip(self._memory // one, 1, count))

@@ -356,7 +356,7 @@ class Posterior:
             >>> dict(run.with_groups("log_likelihood").tree["log_likelihood"].sizes)
             {'chain': 1, 'draw': 9, 'row': 353}
         """
-        from bayesnn_ppl.groups import make_groups
+        from bayesnn_ppl.arviz_groups import make_groups
 
         made = make_groups(self, groups, x, y, tempered=tempered, seed=seed, memory=memory)
         more = type(self)(self.tree.copy(), self.model)

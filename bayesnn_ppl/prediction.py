@@ -157,18 +157,14 @@ class Prediction:
             self._known_quantiles[level] = self.components.apply(mixture_quantile, rows)
         return self._known_quantiles[level]
 
-    def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
+    def samples(self, count: int, *, seed: int = 0, in_order: bool = False) -> np.ndarray:
         """Samples of y, shape (count, N, ...), each from a draw chosen at random.
 
-        Up to as many as there are draws, no draw is used twice.
+        Up to as many as there are draws, no draw is used twice. With `in_order` the first sample
+        is from the first draw, and so on.
         """
         count = whole_number(count, "The number of samples", at_least=1)
-        samples = self.components.sample(count, seed)
-        return samples if self.task == "classification" else self._centre + self._scale * samples
-
-    def one_sample_a_draw(self, *, seed: int = 0) -> np.ndarray:
-        """One sample of y of each draw, in the order of the draws, shape (S, N, ...)."""
-        samples = self.components.sample_each(seed)
+        samples = self.components.sample(count, seed, in_order=in_order)
         return samples if self.task == "classification" else self._centre + self._scale * samples
 
     def row_log_likelihood(self, y: Any) -> np.ndarray:

@@ -68,8 +68,8 @@ class RecordedPrediction(Prediction):
         method: Any = "inverted_cdf" if kept.dtype.kind in "iub" else "linear"
         return self._centre + self._scale * np.quantile(kept, levels, axis=0, method=method)
 
-    def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
-        """Samples of y, shape (count, N, ...), each of another draw, chosen at random.
+    def samples(self, count: int, *, seed: int = 0, in_order: bool = False) -> np.ndarray:
+        """Samples of y, shape (count, N, ...), each of another draw: at random, or in order.
 
         Raises:
             ValueError: more than there are draws; each kept one.
@@ -80,14 +80,10 @@ class RecordedPrediction(Prediction):
                 f"The run kept one predictive sample of each of its {self.count} draws, and "
                 f"{count} are asked for. Ask for fewer, or predict with the program."
             )
-        chosen = np.random.default_rng(seed).permutation(self.count)[:count]
+        order = np.random.default_rng(seed).permutation(self.count)
+        chosen = (np.arange(self.count) if in_order else order)[:count]
         samples = self._kept["y"][chosen]
         return samples if self.task == "classification" else self._centre + self._scale * samples
-
-    def one_sample_a_draw(self, *, seed: int = 0) -> np.ndarray:
-        """The sample that each draw made, in the order of the draws, shape (S, N, ...)."""
-        kept = self._kept["y"]
-        return kept if self.task == "classification" else self._centre + self._scale * kept
 
     def row_log_likelihood(self, y: Any) -> np.ndarray:
         """log p(y_i|x_i, θ_s) in data units, shape (S, N).

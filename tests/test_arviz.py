@@ -81,6 +81,16 @@ def test_arviz_takes_the_tree(az, trees, source, call):
         assert type(found).__name__ == "PlotCollection"
 
 
+def test_compare_prefers_the_right_model(az, trees, regression):
+    x, y = regression
+    wrong = bnn.sample(NUTS(MODEL), x, np.roll(y, 1), **RUN).with_groups("log_likelihood")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Estimated shape parameter")
+        warnings.filterwarnings("ignore", message=".*different.*", category=UserWarning)
+        table = az.compare({"wrong": wrong.tree, "right": trees["opened by xarray"]})
+    assert table.index[0] == "right"
+
+
 def test_few_panels_are_easy_to_ask_for(memory):
     functions = memory.with_groups("functions").tree["functions"]
     assert functions["mean"].sizes["row"] == 12
@@ -250,8 +260,9 @@ def test_refusals(memory, regression):
         loaded.with_groups("posterior_predictive", x=x[:9], y=y[:9])
     with pytest.raises(ValueError, match="'log_lik' is unknown.*log_likelihood"):
         loaded.with_groups("log_lik")
-    with pytest.raises(ValueError, match="Name the groups"):
-        loaded.with_groups()
+    with pytest.raises(ValueError, match="both, or neither"):
+        loaded.with_groups("log_likelihood", x=x)
+    assert set(loaded.with_groups().tree.children) == set(memory.tree.children)
     assert loaded.with_groups("functions", x=x[:3]).tree["functions"].sizes["row"] == 3
     with pytest.raises(ValueError, match="unknown.*log_likelihood"):
         bnn.Keep(groups=("loglikelihood",))

@@ -121,7 +121,13 @@ def built(method: Any, model: Any) -> Any:
     if isinstance(method, Approximation) and not isinstance(method, type):
         return method
     if callable(method) and model is not None:
-        found = method(model)
+        try:
+            found = method(model)
+        except (AttributeError, TypeError) as error:
+            raise TypeError(
+                f"`method(model)` failed: {error}. `method` is a kernel, an approximation, or a "
+                "function that builds one from the model, such as `NUTS`."
+            ) from error
         if isinstance(found, MCMCKernel | Approximation):
             return found
         raise TypeError(

@@ -43,6 +43,7 @@ class QuantityCalibration:
         ranks: of the truth among `among` draws, (R,), without replications that failed.
         among: L; 0 where the quantity is not judged.
         ess: median effective sample size of a replication; NaN for independent draws.
+        ess_low: what nine replications in ten have at least.
         test: p-values of the three tests, shift and spread; None where it is not judged.
         p_value: of the three tests together, with one budget over all quantities (Holm).
         failed: replications in which it was not finite.
@@ -53,6 +54,7 @@ class QuantityCalibration:
     ranks: np.ndarray = field(repr=False)
     among: int
     ess: float
+    ess_low: float
     test: RankTest | None
     p_value: float
     failed: int
@@ -70,6 +72,7 @@ class QuantityCalibration:
             "p_value": self.p_value,
             "among": self.among,
             "ess": self.ess,
+            "ess_low": self.ess_low,
             "failed": self.failed,
             "test": None if self.test is None else self.test._asdict(),
             "ranks": self.ranks.tolist(),
@@ -82,7 +85,8 @@ class Calibration:
 
     Attributes:
         status: "calibrated": no departure was found; "too narrow", "too wide", "shifted": all
-            quantities that depart do so in this way; "not calibrated": in several ways, or
+            functions and scalars that depart do so in this way, or, where none does, all log
+            densities; "not calibrated": in several ways, or
             another; "not judged": too few independent draws.
         verdict: what that means and what to do, in sentences.
         p_value: the smallest over all quantities, with one budget (Holm).
@@ -226,13 +230,15 @@ def _quantity(name: str, lines: Sequence[Line], *, independent: bool) -> Quantit
     level = _level(ess, ranks, independent=independent)
     usable = len(own) >= max(2, (1 - _MOST_FAILED) * len(lines))
     judge = level is not None and usable
+    unknown = independent or not ess.size
     column = ranks[:, level] if level is not None else ranks[:, 0]
     return QuantityCalibration(
         name=name,
         status="not judged",
         ranks=column,
         among=LEVELS[level] if level is not None and judge else 0,
-        ess=float("nan") if independent or not ess.size else float(np.median(ess)),
+        ess=float("nan") if unknown else float(np.median(ess)),
+        ess_low=float("nan") if unknown else float(np.quantile(ess, 1 - _SHARE)),
         test=rank_test(column, LEVELS[level]) if level is not None and judge else None,
         p_value=float("nan"),
         failed=len(lines) - len(own),
@@ -263,24 +269,32 @@ def _status(quantity: QuantityCalibration, p_value: float, false_alarm: float) -
         return "too narrow" if shift < 0 else "too wide"
     if max(abs(shift), abs(spread)) < _CLEAR:
         return "not calibrated"
-    # A large shift alone pushes ranks to the ends, as draws that are too narrow do.
-    narrow = spread > 0
-    if abs(shift) >= abs(spread) or narrow != (test.spread < 1):
-        return "shifted" if abs(shift) >= _CLEAR else "not calibrated"
-    return "too narrow" if narrow else "too wide"
+    # Ranks that crowd at one end lie far from the middle one, though the draws may be wide.
+    if spread > max(abs(shift), _CLEAR) and test.spread < 1:
+        return "too narrow"
+    if -spread > max(abs(shift), _CLEAR):
+        return "too wide"
+    return "shifted" if abs(shift) >= _CLEAR else "not calibrated"
 
 
 def _overall(found: Sequence[QuantityCalibration], failed: int, replications: int) -> Status:
-    statuses = {q.status for q in found} - {"calibrated"}
-    wrong = statuses - {"not judged"}
     if failed > _MOST_FAILED * replications:
         return "not calibrated"
-    if not wrong:
-        return "not judged" if statuses else "calibrated"
-    for one in ("too narrow", "too wide", "shifted"):
-        if wrong in ({one}, {one, "shifted"}):  # what is narrow or wide is often off as well
-            return one
-    return "not calibrated"
+    if all(q.status == "calibrated" for q in found):
+        return "calibrated"
+    for group in ([q for q in found if not q.density], [q for q in found if q.density]):
+        # Functions and scalars say what is wrong; densities only where those show nothing.
+        kinds = {q.status for q in group} - {"calibrated", "not judged"}
+        clear = kinds - {"not calibrated"}
+        for one in ("too narrow", "too wide", "shifted"):
+            if one in clear and clear <= {
+                one,
+                "shifted",
+            }:  # what is narrow or wide is often off as well
+                return one
+        if kinds:
+            return "not calibrated"
+    return "not judged"
 
 
 def _seen(lines: Sequence[Line]) -> dict[str, Any]:

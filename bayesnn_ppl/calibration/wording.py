@@ -31,7 +31,7 @@ def _finding(found: "Calibration") -> str:
     judged = [q for q in found.quantities if q.test is not None]
     wrong = sorted(
         (q for q in judged if q.status != "calibrated"),
-        key=lambda q: -abs(_strength(q)),
+        key=lambda q: (q.density, -_strength(q)),
     )
     if not judged:
         return "No quantity could be judged."
@@ -41,10 +41,10 @@ def _finding(found: "Calibration") -> str:
             found.replications - found.failed, smallest, found.false_alarm / len(judged)
         )
         return (
-            f"No departure from calibration in {len(judged)} quantities (p = "
-            f"{_p(found.p_value)}). In {found.replications} replications a mean that is off by "
-            f"{shift:.2f} posterior sd, or a posterior sd that is {100 * (1 - spread):.0f} % too "
-            "small, would be found with probability 0.8; smaller errors may be missed."
+            f"No departure from calibration in {len(judged)} quantities "
+            f"({_equals(found.p_value)}). In {found.replications} replications a mean that is off "
+            f"by {shift:.2f} posterior sd, or a posterior sd that is {100 * (1 - spread):.0f} % "
+            "too small, would be found with probability 0.8; smaller errors may be missed."
         )
     parts = [_one(q) for q in wrong[:_MOST_NAMES]]
     rest = len(wrong) - len(parts)
@@ -54,7 +54,7 @@ def _finding(found: "Calibration") -> str:
         "too wide": "The draws are too wide",
         "shifted": "The draws are shifted",
     }.get(found.status, "The draws are not those of the posterior")
-    return f"{lead} (p = {_p(found.p_value)}). {'; '.join(parts)}{more}."
+    return f"{lead} ({_equals(found.p_value)}). {'; '.join(parts)}{more}."
 
 
 def _strength(quantity: "QuantityCalibration") -> float:
@@ -77,7 +77,8 @@ def _one(quantity: "QuantityCalibration") -> str:
         return f"`{name}`: draws {where[0 if narrow else 1]} than the parameters that made the data"
     if quantity.status == "shifted":
         side = "high" if test.shift > 0 else "low"
-        return f"`{name}` is too {side}, by {abs(test.shift):.2g} posterior sd"
+        more = " or more" if _at_one_end(quantity) else ""
+        return f"`{name}` is too {side}, by {abs(test.shift):.2g} posterior sd{more}"
     if quantity.status in ("too narrow", "too wide"):
         low, high = test.spread_range
         return (
@@ -85,6 +86,12 @@ def _one(quantity: "QuantityCalibration") -> str:
             f"({low:.2f} to {high:.2f} at two standard errors)"
         )
     return f"`{name}` has ranks that are not uniform"
+
+
+def _at_one_end(quantity: "QuantityCalibration") -> bool:
+    """Whether nearly all ranks are the least, or the greatest: how far off is then not known."""
+    ends = (quantity.ranks == 0).mean(), (quantity.ranks == quantity.among).mean()
+    return max(ends) > 0.9
 
 
 def _times(ratio: float) -> str:
@@ -101,12 +108,12 @@ def _unjudged(found: "Calibration", quantities: "Sequence[QuantityCalibration]")
         )
     if found.record["independent"]:
         return f"{names}: there are too few draws to rank among, so they are not judged."
-    smallest = min(q.ess for q in quantities)
-    factor = max(2, math.ceil(32 / max(smallest, 0.1)))
+    smallest = max(min(q.ess_low for q in quantities), 0.1)
+    factor = max(2, math.ceil(16 / smallest))
     return (
-        f"{names}: not judged. The draws of a replication are worth {smallest:.0f} independent "
-        "ones (median), and slow mixing alone would make the ranks look too narrow. Give about "
-        f"{factor} times as many `draws`, or as much `thinning`."
+        f"{names}: not judged. In one replication of ten the draws are worth {smallest:.0f} "
+        "independent ones or fewer, and slow mixing alone would make the ranks look too narrow. "
+        f"Give about {factor} times as many `draws`, or as much `thinning`."
     )
 
 
@@ -152,7 +159,13 @@ def _listing(names: Sequence[str]) -> str:
 def _p(value: float) -> str:
     if math.isnan(value):
         return "-"
+    if value < 1e-12:
+        return "< 1e-12"
     return f"{value:.2g}" if value >= 1e-4 else f"{value:.0e}"
+
+
+def _equals(value: float) -> str:
+    return f"p {_p(value)}" if _p(value).startswith("<") else f"p = {_p(value)}"
 
 
 def title(found: "Calibration") -> str:
@@ -225,7 +238,7 @@ def page(found: "Calibration") -> str:
 
 def short(quantity: "QuantityCalibration") -> str:
     """Status and p-value for a panel of the figure."""
-    return f"{quantity.status}, p = {_p(quantity.p_value)}"
+    return f"{quantity.status}, {_equals(quantity.p_value)}"
 
 
 def caption(found: "Calibration", shown: int, judged: int) -> str:
@@ -233,7 +246,8 @@ def caption(found: "Calibration", shown: int, judged: int) -> str:
     which = "" if shown == judged else f" The {shown} of {judged} with the smallest p-values."
     return (
         f"{_subject(found)}.{which} Left: ranks of the true value among posterior draws; flat is "
-        "right, a trough means draws too narrow, a hump too wide, a slope shifted. Right: "
+        "right, a trough means draws too narrow, a hump too wide, a slope shifted (of log "
+        "densities: ranks at 0 too narrow, at 1 too wide). Right: "
         "distribution function of the ranks minus the uniform one. Grey: what right draws stay "
         f"within, everywhere and in all panels, with probability {1 - found.false_alarm:g} or more."
     )

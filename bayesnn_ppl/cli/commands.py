@@ -76,7 +76,7 @@ def build_parser() -> tuple[Parser, list[str]]:
         ),
         (
             "calibrate",
-            "check a method on data that the model simulates",
+            "check a method on data that the model makes (simulation-based calibration)",
             add_calibrate,
             "calibrating:run_calibrate",
         ),

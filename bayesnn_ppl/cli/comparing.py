@@ -28,7 +28,8 @@ def add_compare(parser: Parser) -> None:
     option(
         parser,
         "--reference",
-        "the run that distances are to, such as the longest one of HMC",
+        "the run that distances are to, such as the longest one of HMC, or the name of a reference "
+        "posterior, such as bostonHousing",
         metavar="RUN",
         unit="path",
         shown="none, and no distances",
@@ -58,7 +59,9 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from bayesnn_ppl.cli.user_model import failures_named
 
     out = None if arguments.out is None else _new_figure(Path(arguments.out))
-    folders, reference = folders_of(arguments.run_folders, arguments.reference)
+    stored = _is_stored(arguments.reference)
+    folders, reference = folders_of(arguments.run_folders, None if stored else arguments.reference)
+    reference = arguments.reference if stored else reference
     if len(folders) < 2:
         raise ValueError(
             f"`{arguments.run_folders[0]}` is one run, and a comparison needs two. Name others "
@@ -83,6 +86,13 @@ def run_compare(arguments: argparse.Namespace) -> int:
         comparison_figure(found, first.target_name).savefig(out)
         note(f"Wrote the figure to {out}")
     return 0
+
+
+def _is_stored(reference: str | None) -> bool:
+    """Whether it names a reference posterior of the package; a folder comes first."""
+    from bayesnn_ppl import references
+
+    return reference in references.names() and not Path(str(reference)).exists()
 
 
 def _new_figure(path: Path) -> Path:

@@ -6,7 +6,7 @@ from bayesnn_ppl.cli.ending import add_ending
 from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.kernels import add_kernel
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
-from bayesnn_ppl.cli.parser import Parser, choice, option, switch, whole
+from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole
 from bayesnn_ppl.cli.processes import add_processes
 from bayesnn_ppl.cli.readme_flags import add_readme_flags
 
@@ -139,32 +139,31 @@ def add_calibrate(parser: Parser) -> None:
         help="as for `bayesnn sample` [default: mlp]",
     )
     add_data(parser)
-    group = parser.add_argument_group("calibration")
-    for flag, text, default, least in (
-        ("--replications", "data sets that are simulated", 200, 20),
-        ("--rows", "training rows at which data are simulated, spread evenly over them", 50, 2),
-    ):
-        option(group, flag, text, default=default, type=whole(least), metavar="N", unit="number")
-    switch(
-        group, "--around-data", "simulate around the data (posterior SBC) and not from the prior"
-    )
+    _add_replications(parser)
+    group = parser.add_argument_group("method: a kernel or an approximation")
     option(
         group,
         "--kernel",
         "sampler",
-        default="nuts",
         type=choice(*KERNELS),
         metavar="{" + ",".join(KERNELS) + "}",
         unit="word",
+        shown="nuts",
     )
+    for name, text, default in (
+        ("--warmup", "draws that adapt the kernel, in each replication", "150"),
+        ("--draws", "draws that are kept, in each replication", "150"),
+        ("--chains", "chains", "2, and 4 of chees and parallel-tempering"),
+    ):
+        option(group, name, text, type=whole(1), metavar="N", unit="count", shown=default)
     option(
         group,
         "--approximation",
-        "calibrate this approximation in place of a kernel",
+        "in place of a kernel",
         type=choice(*APPROXIMATIONS),
         metavar="{" + ",".join(APPROXIMATIONS) + "}",
         unit="word",
-        shown="the kernel",
+        shown="none",
     )
     option(
         group,
@@ -175,12 +174,65 @@ def add_calibrate(parser: Parser) -> None:
         unit="number, word or list, as JSON",
         shown="those in Python",
     )
-    for flag, text, shown in (
-        ("--warmup", "warm-up draws of the kernel for each data set", "150"),
-        ("--draws", "draws of the kernel for each data set", "150"),
-        ("--chains", "chains of the kernel", "2, and 4 of an ensemble kernel"),
-    ):
-        option(group, flag, text, type=whole(1), metavar="N", unit="number", shown=shown)
+    switch(group, "--float64", "double precision")
+    add_kernel(parser)
+    options.add_model(parser)
+    group = parser.add_argument_group("where the calibration goes")
+    option(
+        group,
+        "--out",
+        "folder that keeps every replication; the same command resumes what was ended there",
+        metavar="FOLDER",
+        unit="path",
+        shown="nothing is kept",
+    )
+    switch(group, "--quiet", "no progress bar and no hints, only the results")
+
+
+def _add_replications(parser: Parser) -> None:
+    group = parser.add_argument_group("replications")
+    option(
+        group,
+        "--replications",
+        "data sets that are simulated",
+        default=200,
+        type=whole(20),
+        metavar="N",
+        unit="data sets",
+    )
+    option(
+        group,
+        "--rows",
+        "training rows whose inputs are used, spread evenly over them",
+        default=50,
+        type=whole(2),
+        metavar="N",
+        unit="rows",
+    )
+    option(
+        group,
+        "--truth",
+        "another model that makes the data: a model option and its value there, such as "
+        "prior-scale=1, which may be given several times, or FILE.py:NAME",
+        action="append",
+        metavar="NAME=VALUE",
+        unit="option, or path",
+        shown="the model itself",
+    )
+    switch(
+        group,
+        "--around-data",
+        "start from the posterior given the data at hand, not from the prior (posterior SBC)",
+    )
+    option(
+        group,
+        "--false-alarm",
+        "probability at which a right method is called wrong, over all quantities",
+        default=0.01,
+        type=number(below=1),
+        metavar="P",
+        unit="probability",
+    )
     option(
         group,
         "--seed",
@@ -189,20 +241,6 @@ def add_calibrate(parser: Parser) -> None:
         type=whole(0),
         metavar="N",
         unit="integer",
-    )
-    switch(group, "--float64", "double precision")
-    switch(group, "--quiet", "no progress bar")
-    add_kernel(parser)
-    options.add_model(parser)
-    group = parser.add_argument_group("where it goes")
-    option(
-        group,
-        "--out",
-        "folder that keeps every replication, so that the same command resumes there, and the "
-        "picture of the ranks",
-        metavar="FOLDER",
-        unit="path",
-        shown="nowhere",
     )
 
 

@@ -40,6 +40,7 @@ from bayesnn_ppl.diagnostics.gradient_noise import (
 from bayesnn_ppl.diagnostics.hidden_layers import HiddenLayer, find_hidden_layers
 from bayesnn_ppl.diagnostics.judgements import Judgement
 from bayesnn_ppl.diagnostics.layer_activity import LayerActivity
+from bayesnn_ppl.diagnostics.moment_errors import function_moments
 from bayesnn_ppl.diagnostics.nested import nested_rhat
 from bayesnn_ppl.diagnostics.nngp import NNGPPrediction, nngp_kernel, nngp_predict
 from bayesnn_ppl.diagnostics.posterior_temperature import (
@@ -50,6 +51,10 @@ from bayesnn_ppl.diagnostics.posterior_temperature import (
 from bayesnn_ppl.diagnostics.prior_comparison import PriorComparison, compare_priors
 from bayesnn_ppl.diagnostics.prior_functions import function_draws
 from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive
+from bayesnn_ppl.diagnostics.reference_distance import (
+    ReferenceDistance,
+    distance_to_reference,
+)
 from bayesnn_ppl.diagnostics.surface import (
     Segment,
     Surface,
@@ -76,8 +81,8 @@ __all__ = [
     "ClassCollapse",
     "Convergence",
     "Diagnosis",
-    "FitDiagnosis",
     "Dispersion",
+    "FitDiagnosis",
     "FunctionScale",
     "GradientNoise",
     "HiddenLayer",
@@ -88,6 +93,7 @@ __all__ = [
     "Precision",
     "PriorComparison",
     "PriorPredictive",
+    "ReferenceDistance",
     "RhatSummary",
     "Segment",
     "Surface",
@@ -106,6 +112,7 @@ __all__ = [
     "diagnose",
     "diagnose_fit",
     "dispersion_of_starts",
+    "distance_to_reference",
     "ebfmi",
     "effective_sample_size",
     "ess_bulk",
@@ -115,6 +122,7 @@ __all__ = [
     "find_hidden_layers",
     "function_draws",
     "function_modes",
+    "function_moments",
     "function_scale",
     "has_thermometer",
     "hill_index",

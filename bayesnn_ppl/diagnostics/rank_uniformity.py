@@ -30,6 +30,7 @@ __all__ = ["RankTest", "ecdf_band", "holm", "rank_test", "smallest_effects"]
 _PER_BIN = 10  # expected ranks in a bin of the chi-square test
 _SIMULATIONS = 20_000  # of the ECDF statistic
 _CHUNK = 2**22  # counts that are simulated at a time
+_WIDEST = 3.0  # ratio of standard deviations; ranks at one end say nothing of the width
 _POWER = 0.84  # normal quantile of 80 %
 
 
@@ -189,7 +190,9 @@ def _effects(r: NDArray[np.int64], draws: int) -> tuple[float, float, tuple[floa
     variance, error = float(parts.mean()), float(parts.std() / math.sqrt(len(r)))
     spread = _ratio(variance)
     edge = 0.5 / len(r)
-    shift = -float(stats.norm.ppf(np.clip(mean, edge, 1 - edge))) * math.sqrt(1 + spread**2)
+    shift = -float(stats.norm.ppf(np.clip(mean, edge, 1 - edge))) * math.sqrt(
+        1 + min(spread, _WIDEST) ** 2
+    )
     return shift, spread, (_ratio(variance + 2 * error), _ratio(variance - 2 * error))
 
 

@@ -103,7 +103,7 @@ def make_training_plan(
     if batch_size is not None and batch_size >= rows:
         batch_size = None
     with arithmetic(float64=float64):
-        summary = inspect_model(model, inputs, targets)
+        summary = inspect_model(model, inputs, targets, all_rows=False)
         if summary.discrete:
             targets = targets.astype(np.int32)
         data = tuple(array[part] for part in (~held, held) for array in (inputs, targets))

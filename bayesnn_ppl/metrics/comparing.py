@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl import references
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant
 from bayesnn_ppl.metrics.comparison import Comparison
@@ -42,8 +43,9 @@ def compare(
             or the weights of a posterior are missing, its probe must be these rows, and what was
             kept there is scored.
         y: targets in the training units, leading axis N.
-        reference: the name of one of the posteriors, or what `evaluate` takes: another posterior,
-            or class probabilities.
+        reference: the name of one of the posteriors, or of a reference posterior
+            (`references.names()`) at whose test rows they are compared; or what `evaluate` takes:
+            another posterior, or class probabilities.
         samples: predictive samples behind CRPS and Wasserstein distance, or as many as the run
             that kept fewest has. Two runs of one posterior are some 1.8 sd / sqrt(samples) apart.
         variant: of the calibration error, as in `expected_calibration_error`.
@@ -62,11 +64,9 @@ def compare(
     if variant not in VARIANTS:
         raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
     samples = whole_number(samples, "`samples`", at_least=2)
+    named = reference if isinstance(reference, str) else "the reference"
     if isinstance(reference, str) and reference not in posteriors:
-        raise ValueError(
-            f"`reference` is {reference!r}, which is none of the posteriors. "
-            + near_misses(reference, posteriors)
-        )
+        reference = _stored(reference, posteriors)
     kept = x is None and y is None
     x, y = _rows(posteriors, x, y)
     known = {name: _predicted(name, p, x, y, kept) for name, p in posteriors.items()}
@@ -92,10 +92,20 @@ def compare(
     return Comparison(
         task=task,
         rows=len(y),
-        reference=reference if other is None or isinstance(reference, str) else "the reference",
+        reference=None if other is None else named,
         lines={name: lines[name] for name in order},
         log_scores={name: scored[name] for name in order},
     )
+
+
+def _stored(name: str, posteriors: Mapping[str, Any]) -> Any:
+    """The reference posterior of this name."""
+    if name not in references.names():
+        raise ValueError(
+            f"`reference` is {name!r}, which is none of the posteriors. "
+            + near_misses(name, [*posteriors, *references.names()])
+        )
+    return references.load(name)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ _API = {
     "gradients": "bayesnn_ppl.inference.gradients",
     "preconditioners": "bayesnn_ppl.inference.preconditioners",
     "priors": "bayesnn_ppl.priors",
+    "references": "bayesnn_ppl.references",
     "likelihoods": "bayesnn_ppl.likelihoods",
     "augmentations": "bayesnn_ppl.likelihoods.augmentations",
     "models": "bayesnn_ppl.models",

@@ -1,196 +1,228 @@
-"""`calibrate` passes right methods, and finds wrong ones: temperature, prior, noise, VI, MCLMC."""
+"""`calibrate` of real methods on a small linear model, whose posterior is normal in closed form."""
 
+import dataclasses
 import json
-import warnings
+import signal
 
-import matplotlib.pyplot as plt
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
-from matplotlib.text import Text
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.calibration import Calibration
-from bayesnn_ppl.cli import main
+from bayesnn_ppl.calibration import methods
+from bayesnn_ppl.inference import program
+from bayesnn_ppl.inference.approximations.base import Fitted
 
-WEIGHTS, ROWS = 6, 10
-X = np.random.default_rng(0).normal(size=(ROWS, WEIGHTS)).astype(np.float32)
-FEW = {"replications": 100, "seed": 1, "progress": False}
-
-
-def linear(*, prior=1.0, noise=1.0):
-    """A conjugate model in which the prior matters: 7 coefficients and 10 rows."""
-
-    def model(x, y=None, *, batch_size=None):
-        weights = numpyro.sample("w", dist.Normal(0, prior).expand([WEIGHTS]).to_event(1))
-        bias = numpyro.sample("b", dist.Normal(0, prior))
-        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
-            x, y = bnn.minibatch(x, y)
-            numpyro.sample("y", dist.Normal(x @ weights + bias, noise), obs=y)
-
-    return model
-
-
-TRUTH = linear()
-
-
-def status_of(found, name):
-    return next(q.status for q in found.quantities if q.name == name)
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        lambda: NUTS(TRUTH),
-        lambda: bnn.kernels.HMC(TRUTH, num_leapfrogs=8, jitter=0.5, mass="diagonal"),
-        lambda: bnn.kernels.ChEES(TRUTH),
-    ],
-    ids=["NUTS", "HMC", "ChEES"],
+NOISE = 0.5
+# Two features that are nearly equal, so that their weights are strongly correlated.
+X = np.linspace(-1, 1, 16, dtype=np.float32)[:, None] + np.array(
+    [[0.0, 0.3 * (-1) ** i] for i in range(16)], dtype=np.float32
 )
-def test_right_samplers_pass(method):
-    found = bnn.calibrate(method(), TRUTH, X, **FEW)
+
+
+def linear(*, scale=1.0, noise=NOISE):
+    return bnn.models.linear(
+        prior=bnn.priors.normal(scale), likelihood=bnn.likelihoods.gaussian(noise)
+    )
+
+
+MODEL = linear()
+QUICK = {"warmup": 100, "draws": 80, "chains": 2, "progress": False}
+
+
+def hmc(model):
+    return bnn.kernels.HMC(model, num_leapfrogs=6, jitter=0.5, mass="diagonal")
+
+
+@dataclasses.dataclass(frozen=True)
+class Exact:
+    """Draws from the closed form, with a temperature or another width: no compilation."""
+
+    model: object
+    noise: float = NOISE
+    temperature: float = 1.0
+    diagonal: bool = False
+
+    def solve(self, problem):
+        design = np.column_stack([np.ones(len(problem.x)), problem.x]).astype(float)
+        precision = np.eye(3) + design.T @ design / self.noise**2
+        mean = np.linalg.solve(precision, design.T @ problem.y / self.noise**2)
+        covariance = np.linalg.inv(precision) * self.temperature
+        if self.diagonal:  # the mean field of a normal posterior
+            covariance = np.diag(1 / np.diag(precision))
+        generator = np.random.default_rng(problem.seed)
+        draws = generator.multivariate_normal(mean, covariance, size=127).astype(np.float32)
+        positions = {
+            "net/Dense_0.bias": draws[None, :, :1],
+            "net/Dense_0.kernel": draws[None, :, 1:, None],
+        }
+        return Fitted(positions=positions, record={})
+
+
+def calibrated(method, model=MODEL, **settings):
+    return bnn.calibrate(method, model, X, progress=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def of_hmc(tmp_path_factory):
+    """A calibration of HMC in a folder, and the folder."""
+    folder = tmp_path_factory.mktemp("calibration") / "hmc"
+    return bnn.calibrate(hmc, MODEL, X, replications=60, out=folder, **QUICK), folder
+
+
+def test_hmc_passes_and_compiles_once(of_hmc):
+    found, folder = of_hmc
     assert found.calibrated, found
-    assert found.replications == 100 and found.failed == 0
-    # Function values, the weights of a linear model, and three densities.
-    assert {"f at probe 0", "b", "w[0]", "log likelihood", "log joint"} <= set(found.ranks)
-    assert all(q.test is not None for q in found.quantities)
+    assert found.p_value > 0.01
+    text = (folder / "replications.jsonl").read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["replication"] for line in lines] == list(range(60))
+    assert all(line["compile_seconds"] == 0 for line in lines[1:])
+    assert {q.name for q in found.quantities} == {
+        "f at probe 0",
+        "f at probe 1",
+        "f at probe 2",
+        "net/Dense_0.bias",
+        "net/Dense_0.kernel[0, 0]",
+        "net/Dense_0.kernel[1, 0]",
+        "log likelihood",
+        "log prior",
+        "log joint",
+    }
+    assert min(q.among for q in found.quantities) >= 7
 
 
-def test_a_wrong_temperature_is_too_narrow():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that latents besides weights depend on their form
-        found = bnn.calibrate(NUTS(bnn.cold(TRUTH, 0.5)), TRUTH, X, **FEW)
-    assert found.status == "too narrow" and found.p_value < 1e-9
-    ratios = [q.test.spread for q in found.quantities if not q.density]
-    assert np.median(ratios) == pytest.approx(0.5**0.5, abs=0.1)
-    assert "tempers the whole posterior, T = 0.5" in found.verdict
+def test_a_killed_calibration_resumes_to_the_same_ranks(of_hmc, tmp_path):
+    found, folder = of_hmc
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "calibration.json").write_bytes((folder / "calibration.json").read_bytes())
+    whole = (folder / "replications.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    (copy / "replications.jsonl").write_bytes(b"".join(lines[:50]) + lines[50][:30])
+    again = bnn.calibrate(hmc, MODEL, X, replications=60, out=copy, **QUICK)
+    for name, ranks in found.ranks.items():
+        np.testing.assert_array_equal(again.ranks[name], ranks)
+    assert bnn.Calibration.load(copy).verdict == found.verdict
+    with pytest.raises(ValueError, match="other settings:\n  seed: 0 there, 1 now"):
+        bnn.calibrate(hmc, MODEL, X, replications=60, out=copy, seed=1, **QUICK)
 
 
-def test_a_wider_prior_is_found():
-    """Function values hardly show it; the prior density of the draws does."""
-    found = bnn.calibrate(NUTS(linear(prior=1.3)), TRUTH, X, **{**FEW, "replications": 200})
-    assert found.status == "too wide" and status_of(found, "log prior") == "too wide"
+def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
+    posterior, calls = methods.Method.posterior, []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 23:
+            signal.raise_signal(signal.SIGINT)
+        return posterior(self, *args, **kwargs)
+
+    monkeypatch.setattr(methods.Method, "posterior", interrupted)
+    found = bnn.calibrate(hmc, MODEL, X, replications=60, out=tmp_path / "run", **QUICK)
+    assert found.interrupted
+    assert found.replications == 22
+    assert "Interrupted: 22 of 60 replications are done." in found.verdict
+    first = of_hmc[0].ranks["f at probe 0"]
+    among = {q.name: q.among for q in of_hmc[0].quantities}
+    if among["f at probe 0"] == found.quantities[0].among:
+        np.testing.assert_array_equal(found.ranks["f at probe 0"], first[:22])
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        calls.extend([1] * 10)
+        bnn.calibrate(hmc, MODEL, X, replications=60, **QUICK)
 
 
-def test_a_likelihood_of_another_noise_is_found():
-    found = bnn.calibrate(NUTS(linear(noise=1.3)), TRUTH, X, **FEW)
-    assert not found.calibrated and found.p_value < 1e-9
-    assert status_of(found, "log likelihood") == "too wide"
+def test_a_second_calibration_compiles_nothing(of_hmc):
+    before = dict(program._programs)
+    bnn.calibrate(hmc, MODEL, X, replications=20, seed=5, **QUICK)
+    assert dict(program._programs).keys() == before.keys()
 
 
-def test_mean_field_variances_are_too_small():
-    method = bnn.approximations.Variational(TRUTH)
-    found = bnn.calibrate(method, TRUTH, X, **FEW)
-    assert not found.calibrated
-    narrow = [q for q in found.quantities if q.status == "too narrow"]
-    assert narrow and all(q.test.spread < 0.95 for q in narrow if not q.density)
-
-
-def test_the_bias_of_mclmc_is_found():
-    """By the log joint, on which the small biases of all coefficients add up."""
-    found = bnn.calibrate(
-        bnn.kernels.MCLMC(TRUTH),
-        TRUTH,
-        X,
-        warmup=500,
-        draws=300,
-        replications=200,
-        seed=1,
-        progress=False,
-    )
-    assert found.status == "too narrow" and status_of(found, "log joint") == "too narrow"
-
-
-def test_around_data():
-    """Posterior SBC: a right method passes, and one of too little noise does not."""
-    y = (X @ np.linspace(-1, 1, WEIGHTS)).astype(np.float32)
-    right = bnn.calibrate(NUTS(TRUTH), TRUTH, X, y, **FEW)
-    assert right.calibrated and "around the data" in str(right)
-    around = bnn.sample(NUTS(TRUTH), X, y, warmup=200, draws=500, chains=2, seed=0, progress=False)
-    wrong = bnn.calibrate(NUTS(linear(noise=0.7)), TRUTH, X, y, around=around, **FEW)
-    assert not wrong.calibrated
-
-
-def laplace(**settings):
-    settings = {"replications": 24, "seed": 3, "progress": False} | settings
-    return bnn.calibrate(bnn.approximations.Laplace(TRUTH, draws=63), TRUTH, X, **settings)
-
-
-def test_a_killed_calibration_resumes_to_the_same_ranks(tmp_path):
-    whole = laplace()
-    laplace(out=tmp_path / "c", replications=20)
-    lines = (tmp_path / "c" / "replications.jsonl").read_bytes().splitlines(keepends=True)
-    # Killed while the ninth replication was written.
-    (tmp_path / "c" / "replications.jsonl").write_bytes(b"".join(lines[:8]) + lines[8][:30])
-    resumed = laplace(out=tmp_path / "c")
-    assert resumed.replications == 24
-    for name, ranks in whole.ranks.items():
-        assert (resumed.ranks[name] == ranks).all(), name
-    loaded = Calibration.load(tmp_path / "c")
-    assert str(loaded) == str(resumed)
-    with pytest.raises(ValueError, match="other settings.*\n.*seed"):
-        laplace(out=tmp_path / "c", seed=4)
-    with pytest.raises(FileExistsError, match="holds no calibration"):
-        laplace(out=tmp_path)
-
-
-def test_draws_that_are_worth_too_little_are_not_judged():
-    """Chains that hardly move have ranks at the ends, and nothing may be concluded from them."""
-    kernel = bnn.kernels.RandomWalk(TRUTH)
-    found = bnn.calibrate(
-        kernel, TRUTH, X, warmup=50, draws=20, replications=20, seed=0, progress=False
-    )
-    assert found.status == "not judged" and "worth" in found.verdict and "`draws`" in found.verdict
-
-
-def test_what_it_shows(tmp_path):
-    found = laplace()
-    assert max(map(len, str(found).splitlines())) <= 88
-    assert found.status in found._repr_html_() and "p_value" in found.to_json()
-    figure = found.plot(most=2)
-    words = " ".join(" ".join(t.get_text() for t in figure.findobj(Text)).split())
-    assert len(figure.axes) == 4 and "Left: ranks of the true value" in words
-    plt.close(figure)
+def test_exact_draws_pass():
+    assert calibrated(Exact(MODEL), replications=100).calibrated
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "words"),
+    ("method", "truth", "status"),
     [
-        ({"method": 3}, TypeError, "takes a kernel such as"),
-        ({"replications": 5}, ValueError, "`replications`"),
-        ({"draws": 3}, ValueError, "too few to rank"),
-        ({"probe": np.ones((2, 3), np.float32)}, ValueError, "rows of shape"),
-        ({"around": 3, "y": np.zeros(ROWS, np.float32)}, TypeError, "must be a `Posterior`"),
-        ({"quantities": {"w": lambda values: values["w"]}}, TypeError, "one number for one draw"),
-        ({"false_alarm": 2}, ValueError, "`false_alarm`"),
+        (Exact(MODEL, temperature=0.5), MODEL, "too narrow"),
+        (Exact(MODEL, temperature=2.0), MODEL, "too wide"),
+        (Exact(MODEL, noise=NOISE * 0.7), linear(noise=NOISE), None),
+        (Exact(MODEL), linear(noise=NOISE * 0.7), "too wide"),
+        (Exact(MODEL), linear(scale=2.0), None),
     ],
 )
-def test_refusals(change, error, words):
-    known = {"method": NUTS(TRUTH), "replications": 20, "progress": False} | change
-    method = known.pop("method")
-    with pytest.raises(error, match=words):
-        bnn.calibrate(method, TRUTH, X, **known)
+def test_wrong_targets_are_found(method, truth, status):
+    found = calibrated(method, truth, replications=80)
+    assert not found.calibrated, found
+    assert status in (None, found.status), found
+    assert found.p_value < 1e-3
 
 
-def test_an_approximation_has_no_warmup():
-    with pytest.raises(ValueError, match="is an approximation"):
-        laplace(warmup=10)
+def test_a_mean_field_is_too_narrow_where_the_posterior_is_long():
+    found = calibrated(Exact(MODEL, diagonal=True), replications=100)
+    kernel = next(q for q in found.quantities if q.name == "net/Dense_0.kernel[0, 0]")
+    assert kernel.status == "too narrow"
+    assert kernel.test.spread < 0.8
+    assert not found.calibrated
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = ["calibrate", "linear", "--noise-scale", "0.7", "--rows", "30", "--quiet"]
-    words += ["--replications", "20"]
-    assert main([*words, "--out", "found"]) == 0
-    shown = capsys.readouterr().out
-    assert "Calibration: calibrated" in shown and "30 training rows of diabetes" in shown
-    assert (tmp_path / "found" / "ranks.png").stat().st_size > 10_000
-    # Resumed: nothing is made again.
-    assert main([*words, "--out", "found", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["replications"] == 20
-    assert main(["calibrate", "linear", "--set", "draws=3"]) == 1
-    assert "--set is for --approximation" in capsys.readouterr().err
-    assert main([*words, "--approximation", "laplace", "--warmup", "3"]) == 1
-    assert "--warmup is for kernels" in capsys.readouterr().err
+def test_a_cold_model_is_found_under_hmc():
+    """Under a real kernel, whose temperature is that of the whole posterior."""
+    cold = bnn.calibrate(hmc(bnn.cold(MODEL, 0.4)), MODEL, X, replications=60, **QUICK)
+    assert cold.status == "too narrow", cold
+    assert "by design" in cold.verdict
+
+
+def test_posterior_sbc_around_data(of_hmc):
+    generator = np.random.default_rng(0)
+    y = (X @ [1.0, -0.5] + 0.3 + NOISE * generator.normal(size=len(X))).astype(np.float32)
+    exact = calibrated(Exact(MODEL), y=y, replications=60)
+    assert exact.calibrated, exact
+    around = bnn.fit(Exact(MODEL), X, y, progress=False)
+    cold = calibrated(Exact(MODEL, temperature=0.4), y=y, around=around, replications=60)
+    assert cold.status == "too narrow", cold
+    assert cold.record["around_data"]
+    with pytest.raises(ValueError, match="has 127 draws, and 200 replications need one each"):
+        calibrated(Exact(MODEL), y=y, around=around)
+
+
+def test_quantities_of_ones_own():
+    def slopes(values):
+        return values["net/Dense_0.kernel"].sum()
+
+    found = calibrated(Exact(MODEL), replications=20, quantities={"sum of slopes": slopes})
+    assert "sum of slopes" in found.ranks
+    with pytest.raises(TypeError, match="must return one number for one draw"):
+        calibrated(
+            Exact(MODEL), replications=20, quantities={"a": lambda v: v["net/Dense_0.kernel"]}
+        )
+
+
+def test_labels_are_ranked_by_probability_and_may_lack_a_class():
+    model = bnn.models.logistic(classes=3)
+    found = bnn.calibrate(
+        bnn.approximations.Laplace(model, draws=31), model, X[:5], replications=20, progress=False
+    )
+    assert {"P(y = 1) at probe 0", "P(y = 2) at probe 0"} <= set(found.ranks)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "error", "sentence"),
+    [
+        ((MODEL, MODEL), {}, TypeError, "`method` is a kernel, an approximation, or a"),
+        ((3, MODEL), {}, TypeError, "`calibrate` takes a kernel such as"),
+        ((NUTS, None), {}, TypeError, "Build it from your model"),
+        ((Exact(MODEL), MODEL), {"warmup": 5}, ValueError, "`warmup` are settings of a kernel"),
+        ((Exact(MODEL), MODEL), {"replications": 5}, ValueError, "must be at least 20"),
+        ((Exact(MODEL), MODEL), {"probe": X[:, :1]}, ValueError, "`probe` has rows of shape"),
+        ((Exact(MODEL), MODEL), {"around": 3}, TypeError, "must be a `Posterior`"),
+        ((Exact(MODEL), MODEL), {"false_alarm": 2}, ValueError, "a probability between 0 and 1"),
+        ((NUTS(MODEL), MODEL), {"draws": 3}, ValueError, "too few to rank a parameter among"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_compiled(
+    arguments, settings, error, sentence
+):
+    with pytest.raises(error, match=sentence):
+        bnn.calibrate(*arguments, X, progress=False, **settings)

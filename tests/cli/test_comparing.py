@@ -50,6 +50,14 @@ def test_a_reference_that_is_not_among_the_runs_joins_them(linear_run, other_run
     assert shown["runs"]["short"]["wasserstein"] == 0 < shown["runs"]["linear"]["wasserstein"]
 
 
+def test_a_reference_posterior_goes_by_its_name(linear_run, other_run, capsys):
+    line = ["compare", linear_run, other_run, "--reference", "diabetes-ard"]
+    shown = json.loads(printed(capsys, *line, "--json"))
+    assert shown["reference"] == "diabetes-ard" and shown["runs"].keys() == {"short", "linear"}
+    assert 0 < shown["runs"]["linear"]["wasserstein"] < 77, "in the data's units"
+    assert "distances to diabetes-ard" in printed(capsys, *line)
+
+
 def test_programs_of_ones_own(own_run, here, capsys):
     shutil.copytree(own_run, here / "again")
     kept = json.loads(printed(capsys, "compare", own_run, "again", "--json"))

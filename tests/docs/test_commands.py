@@ -42,6 +42,7 @@ from tests.docs.reading import (
 
 # What makes a command short, after its own words: of an option that is given twice the last counts.
 SHORTER = {
+    "calibrate": "--replications 20 --rows 12 --warmup 30 --draws 40",
     "extend": "--draws 5",
     "fit": "--set mode=map --set mode_epochs=50",
     "gallery": "--draws 40 --targets banana --samplers HMC",
@@ -57,6 +58,7 @@ SHORTER_TOUR = SHORTER | {"sample": "--warmup 50 --draws 20 --chains 2 --seed 0"
 # What each command says when it has done its job.
 SAYS = {
     "--version": f"bayesnn {bnn.__version__}",
+    "calibrate": "Calibration: ",
     "check": "is whole.",
     "compare": "above best",
     "data": "rows",

@@ -130,7 +130,7 @@ class Ensemble(TrainedByGradients):
         """The program that members are trained on."""
         if not self.anchored:
             return model
-        parameters = inspect_model(model, x, y).parameters
+        parameters = inspect_model(model, x, y, all_rows=False).parameters
         return with_anchors(model, parameters, x, y, targets=self.randomised_targets)
 
     def solve(self, problem: Problem) -> Fitted:

@@ -108,7 +108,9 @@ class SNGP(TrainedByGradients):
         if self.model is None:
             raise ValueError("The approximation has no model: `SNGP(model)`.")
         x, y = np.asarray(x), np.asarray(y)
-        return self._built(self.model, inspect_model(self.model, x, y).latents, x, y, seed)
+        return self._built(
+            self.model, inspect_model(self.model, x, y, all_rows=False).latents, x, y, seed
+        )
 
     def _built(self, model: Model, shapes: Any, x: Any, y: Any, seed: int) -> Model:
         # A temperature of the whole posterior is that of the new weights, too.

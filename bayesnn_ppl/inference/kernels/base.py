@@ -14,8 +14,9 @@ from numpyro.infer import (
     NUTS,
     SA,
     BarkerMH,
-    DiscreteHMCGibbs,
-    HMCGibbs,
+    CustomGibbs,
+    DiscreteGibbs,
+    Gibbs,
     MixedHMC,
     init_to_uniform,
 )
@@ -30,9 +31,10 @@ from bayesnn_ppl.training_keys import clean
 
 __all__ = ["ModelKernel", "has_accept_step"]
 
-# Kernels of NumPyro that accept, choose from a tree or slice. HMCECS is not among them: its
-# estimate of the likelihood has a target of its own.
-_EXACT = (HMC, NUTS, BarkerMH, AIES, ESS, SA, MixedHMC, HMCGibbs, DiscreteHMCGibbs)
+# Kernels of NumPyro that accept, choose from a tree, slice, or draw from a conditional, which in
+# CustomGibbs is the caller's. HMCECS is not among them: its estimate of the likelihood has a target
+# of its own.
+_EXACT = (HMC, NUTS, BarkerMH, AIES, ESS, SA, MixedHMC, DiscreteGibbs, CustomGibbs)
 
 
 class ModelKernel(MCMCKernel):
@@ -178,11 +180,15 @@ class ModelKernel(MCMCKernel):
 def has_accept_step(kernel: MCMCKernel) -> bool | None:
     """Whether a kernel leaves its target exactly unchanged; None where that is not known.
 
-    A kernel of somebody else may say so by an attribute `accept_step`.
+    A kernel of somebody else may say so by an attribute `accept_step`. Gibbs sampling, HMCGibbs and
+    DiscreteHMCGibbs included, is as exact as the least exact of its blocks.
     """
     declared = getattr(kernel, "accept_step", None)
     if isinstance(declared, bool):
         return declared
     if isinstance(kernel, HMCECS):
         return False
+    if isinstance(kernel, Gibbs):
+        blocks = [has_accept_step(block) for block in kernel._kernels]
+        return False if False in blocks else None if None in blocks else True
     return True if isinstance(kernel, _EXACT) else None

@@ -95,7 +95,7 @@ class StochasticGradientSettings(ModelKernel):
 
     @property
     def minibatches(self) -> str:
-        """How rows are taken: `random` or `epoch`."""
+        """How rows are taken where a minibatch is not all of them: `random` or `epoch`."""
         return self._minibatches
 
     @property

@@ -106,8 +106,7 @@ class BiasedMinibatchMetropolis(StochasticGradientKernel):
 
     Û, of the step's minibatch, is unbiased for U, but min and exp are not linear: a difference
     with an error of standard deviation s is taken too often, and the law is too wide, the more so
-    the larger s is. It is right only where the minibatch is all the data: `minibatches="epoch"`
-    with `batch_size` N.
+    the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
 
     Args:
         model: a NumPyro program of `(x, y)`.

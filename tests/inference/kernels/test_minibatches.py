@@ -9,6 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.gradients import ControlVariate
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.kernels.minibatch_density import (
     MinibatchDensity,
@@ -17,7 +18,9 @@ from bayesnn_ppl.inference.kernels.minibatch_density import (
 )
 from bayesnn_ppl.inference.kernels.minibatches import Minibatches
 from bayesnn_ppl.inference.kernels.row_independence import check_rows_independent
+from bayesnn_ppl.inference.kernels.sgld import SGLD
 from tests.inference.kernels.known_moments import LINEAR
+from tests.inference.kernels.normal_means import NormalMeans
 
 ROWS, BATCH = 40, 12
 
@@ -46,17 +49,6 @@ def test_an_epoch_has_every_row_once(shards):
         assert (rows[:, 0] != rows[:, 1]).any()
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("order", ["random", "epoch"])
-def test_a_minibatch_of_all_rows_has_every_row_once(order, shards):
-    batches = Minibatches(ROWS, ROWS, shards, order)
-    rows = stream(batches, 3, 4)
-    assert batches.whole and rows.shape == (12, shards, ROWS // shards)
-    assert (rows == np.arange(ROWS // shards)).all()
-    # Negative control: one row fewer is a minibatch.
-    assert not Minibatches(ROWS, ROWS - shards, shards, order).whole
-
-
 @pytest.mark.parametrize("order", ["random", "epoch"])
 def test_every_place_sees_every_row_equally_often(order):
     rows = stream(Minibatches(ROWS, BATCH, 1, order), 400, 10)[:, 0]
@@ -81,6 +73,83 @@ def test_given_rows_come_in_order():
     rows = stream(Minibatches(1000, BATCH, 2, "given"), 3, 1)
     np.testing.assert_array_equal(rows[:, 0], np.arange(18).reshape(3, 6))
     np.testing.assert_array_equal(rows[:, 0], rows[:, 1])
+
+
+@pytest.mark.parametrize("order", ["random", "epoch"])
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_minibatch_of_all_rows_has_each_once(order, shards):
+    rows = stream(Minibatches(ROWS, ROWS, shards, order), 3, 2)
+    assert rows.shape == (6, shards, ROWS // shards)
+    assert (rows == np.arange(ROWS // shards)).all()
+    assert len(np.unique(stream(Minibatches(ROWS, 36, 1, "random"), 1, 1))) < 36  # with repeats
+
+
+STEPS, STEP_SIZE = 6, 2e-3
+RUN = dict(warmup=1, draws=3, chains=2, float64=True, progress=False)
+
+
+def follows_the_full_gradient(x, y, *, batch_size=ROWS, mesh=(1, 1), seeds=(1, 2), **settings):
+    """Whether SGLD without noise goes where NumPy goes with gradients of all rows."""
+    data = settings.pop("data", (x, y))
+    wide, targets = x.astype(float), y.astype(float)
+    for seed in seeds:
+        kernel = SGLD(
+            program(lambda x, w: x @ w),
+            step_size=STEP_SIZE,
+            noise=0.0,
+            batch_size=batch_size,
+            steps_per_draw=STEPS,
+            **settings,
+        )
+        run = bnn.sample(kernel, *data, mesh=bnn.device_mesh(*mesh), seed=seed, **RUN)
+        for chain, weights in enumerate(run.tree["starts"]["w"].values.astype(float)):
+            for step in range((RUN["warmup"] + RUN["draws"]) * STEPS):
+                residual = wide @ weights - targets
+                weights = weights - STEP_SIZE * (wide.T @ residual + weights)
+                draw, rest = divmod(step + 1 - STEPS, STEPS)
+                if draw > 0 and not rest:
+                    if np.abs(run.draws["w"][chain, draw - 1] - weights).max() > 1e-9:
+                        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"sub_batches": 4},
+        {"mesh": (1, 2), "sub_batches": 2},
+        {"mesh": (2, 2), "minibatches": "epoch"},
+        {"gradient": ControlVariate()},
+    ],
+    ids=["random", "sub-batches", "sub-batches of shards", "epochs of shards", "control variate"],
+)
+def test_a_minibatch_of_all_rows_is_the_full_gradient(regression, settings):
+    assert follows_the_full_gradient(*regression, **settings)
+
+
+def test_streamed_rows_too(regression):
+    assert follows_the_full_gradient(
+        *regression, data=bnn.data.stream(*regression), minibatches="random", seeds=(1,)
+    )
+
+
+def test_a_smaller_minibatch_is_not(regression):
+    """The negative control: 39 rows of 40, drawn with replacement."""
+    assert not follows_the_full_gradient(*regression, batch_size=39, seeds=(1,))
+
+
+def test_the_variance_at_all_rows_is_that_of_full_gradients():
+    """SGLD in closed form, on a model whose rows drawn with replacement would widen it by half."""
+    d, rows, step_size = 3, NormalMeans.rows, 4e-3
+    decay = 1 - step_size * (rows + 1)
+    exact = 2 * step_size / (1 - decay**2) * np.eye(d)
+    for size, right in ((rows, True), (rows // 2, False)):
+        kernel = SGLD(NormalMeans.program, step_size=step_size, batch_size=size, steps_per_draw=20)
+        found, _ = NormalMeans.deviation(
+            kernel, NormalMeans.mean, exact, warmup=20, draws=1000, chains=4
+        )
+        assert (found < 4.5) if right else (found > 6)
 
 
 def scaled(x, y=None, *, batch_size=None):

@@ -77,8 +77,6 @@ def make_groups(
 
 
 def _check_names(names: Sequence[str]) -> None:
-    if not names:
-        raise ValueError(f"Name the groups that are wanted, among {', '.join(GROUPS)}.")
     for name in names:
         if name not in GROUPS:
             raise ValueError(f"The group {name!r} is unknown. " + near_misses(str(name), GROUPS))
@@ -86,6 +84,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _rows(posterior: "Posterior", wanted: Sequence[str], x: Any, y: Any) -> tuple[Any, Any, bool]:
     """The rows, and whether the run kept what its networks say there."""
+    if wanted != ["functions"] and (x is None) != (y is None):
+        raise ValueError("Give `x` and `y` both, or neither.")
     if x is None and y is None and posterior.data is not None:
         x, y = posterior.data
     run = posterior.provenance
@@ -218,8 +218,9 @@ def _predictive(
     posterior: "Posterior", x: Any, at_probe: bool, seed: int, memory: int
 ) -> xr.Dataset:
     prediction = posterior.predict(None if at_probe else x, memory=memory)
-    sampled = prediction.one_sample_a_draw(seed=seed)
     group = "predictions" if at_probe else "posterior"
+    sizes = posterior.tree[group].sizes
+    sampled = prediction.samples(sizes["chain"] * sizes["draw"], seed=seed, in_order=True)
     attributes = {
         "note": "One sample of each draw, in the data's units.",
         "labels": int(prediction.task == "classification"),

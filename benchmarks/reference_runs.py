@@ -1,0 +1,163 @@
+"""The long runs behind the reference posteriors: two exact samplers of each, resumable."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.references.problems import PROBLEMS
+
+FOLDER = Path("runs/reference")
+DRAWS = 200_000  # of a chain at most; `until` ends a run
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """One of the two samplers of a posterior.
+
+    Attributes:
+        kernel: "hmc", "nuts" or "chees".
+        warmup: draws of a chain.
+        ess: smallest bulk and tail effective sample size that ends the run, with R-hat < 1.01.
+        settings: of the kernel.
+        seed: of the run.
+    """
+
+    kernel: str
+    warmup: int
+    ess: float
+    settings: dict[str, Any]
+    seed: int = 0
+
+    def make(self, model: Any) -> Any:
+        """The kernel for a model."""
+        from numpyro.infer import NUTS
+
+        import bayesnn_ppl as bnn
+
+        makers: dict[str, Any] = {
+            "hmc": bnn.kernels.HMC,
+            "nuts": NUTS,
+            "chees": bnn.kernels.ChEES,
+        }
+        return makers[self.kernel](model, **self.settings)
+
+
+def _hmc(leapfrogs: int, *, warmup: int, ess: float, step: float, **more: Any) -> Sampler:
+    settings = {"num_leapfrogs": leapfrogs, "jitter": 0.5, "mass": "diagonal", "step_size": step}
+    return Sampler("hmc", warmup, ess, settings | more, seed=1)
+
+
+def _nuts(*, warmup: int, ess: float, **settings: Any) -> Sampler:
+    return Sampler("nuts", warmup, ess, settings, seed=2)
+
+
+SAMPLERS = {
+    "bostonHousing": (
+        _hmc(300, warmup=500, ess=4000, step=1e-3),
+        _nuts(warmup=500, ess=4000),
+    ),
+    "concrete": (
+        _hmc(300, warmup=500, ess=800, step=1e-3),
+        _nuts(warmup=500, ess=800),
+    ),
+    "yacht": (
+        _hmc(4000, warmup=500, ess=400, step=1e-3),
+        _nuts(warmup=500, ess=400, max_tree_depth=(10, 12)),
+    ),
+    "energy": (
+        _hmc(5000, warmup=800, ess=400, step=1e-3),
+        _nuts(warmup=500, ess=400, max_tree_depth=12),
+    ),
+    "breast_cancer": (
+        _hmc(60, warmup=500, ess=1500, step=1e-2),
+        _nuts(warmup=500, ess=1500),
+    ),
+    "diabetes-ard": (
+        _hmc(60, warmup=500, ess=1500, step=1e-2),
+        _nuts(warmup=500, ess=1500),
+    ),
+    "wine-cold": (
+        _hmc(60, warmup=500, ess=1500, step=1e-2),
+        _nuts(warmup=500, ess=1500),
+    ),
+}
+
+
+def run(name: str, sampler: Sampler, *, minutes: float) -> Any:
+    """Start the run, resume it, or read it where it has converged.
+
+    Args:
+        name: of the posterior.
+        sampler: one of its two.
+        minutes: of this call at most.
+    """
+    import bayesnn_ppl as bnn
+
+    problem = PROBLEMS[name]
+    data, model = problem.data(), problem.model()
+    kernel, out = sampler.make(model), FOLDER / f"{name}-{sampler.kernel}"
+    until = {"function_rhat": 1.01, "ess": sampler.ess, "max_time": 60 * minutes}
+    if (out / "config.json").exists():
+        posterior = bnn.load(out)
+        if converged(posterior, sampler.ess):
+            return posterior
+        return bnn.resume(out, kernel, *data.train, until=until)
+    return bnn.sample(
+        kernel,
+        *data.train,
+        warmup=sampler.warmup,
+        draws=DRAWS,
+        chains=4,
+        seed=sampler.seed,
+        keep=bnn.Keep(weights="none", probe=data.test),
+        until=until,
+        out=out,
+    )
+
+
+def converged(posterior: Any, ess: float, *, rhat: float = 1.01) -> bool:
+    """Whether R-hat and effective sample sizes of all outputs are what is asked for.
+
+    `until` asks for the precision of standard deviations too, which probabilities near 0 or 1 with
+    their long tails reach much later.
+    """
+    from bayesnn_ppl.diagnostics import convergence_summary
+
+    found = [convergence_summary(a) for a in posterior.function_values().values()]
+    return all(
+        float(np.max(c.rhat)) < rhat and float(np.min(np.minimum(c.ess_bulk, c.ess_tail))) >= ess
+        for c in found
+    )
+
+
+def control(name: str, temperature: float, *, minutes: float) -> Any:
+    """The first sampler at a temperature that is wrong by a factor: a run that must be seen."""
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.temperature import ColdModel
+
+    problem, sampler = PROBLEMS[name], SAMPLERS[name][0]
+    model = problem.model()
+    if isinstance(model, ColdModel):
+        model, temperature = model.model, temperature * model.temperature
+    out, kernel = FOLDER / f"{name}-control", sampler.make(bnn.cold(model, temperature))
+    data = problem.data()
+    until = {"function_rhat": 1.01, "ess": sampler.ess, "max_time": 60 * minutes}
+    if (out / "config.json").exists():
+        posterior = bnn.load(out)
+        # Errors that are known about suffice: a wrong temperature is far away.
+        if converged(posterior, 200, rhat=1.05):
+            return posterior
+        return bnn.resume(out, kernel, *data.train, until=until)
+    return bnn.sample(
+        kernel,
+        *data.train,
+        warmup=sampler.warmup,
+        draws=DRAWS,
+        chains=4,
+        seed=3,
+        keep=bnn.Keep(weights="none", probe=data.test),
+        until=until,
+        out=out,
+    )
