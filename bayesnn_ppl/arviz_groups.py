@@ -60,10 +60,16 @@ def make_groups(
         return name not in _TEMPERED or bool(tree[name].attrs.get("tempered", 0)) == tempered
 
     wanted = [name for name in dict.fromkeys(names) if not is_there(name)]
+    made_before = {
+        name: _rescaled(posterior, name, tree[name].to_dataset(), tempered=tempered)
+        for name in wanted
+        if name in _TEMPERED and name in tree.children
+    }
+    wanted = [name for name in wanted if name not in made_before]
     if "log_likelihood" in names and not tempered:
         _warn(posterior)
     if not wanted:
-        return {}
+        return made_before
     x, y, at_probe = _rows(posterior, wanted, x, y)
     made = {
         "log_likelihood": lambda: _log_likelihood(posterior, x, y, at_probe, tempered, memory),
@@ -73,7 +79,7 @@ def make_groups(
         "constant_data": lambda: xr.Dataset({"x": _array("x", np.asarray(x), 0)}),
         "functions": lambda: _functions(posterior, x, at_probe, memory),
     }
-    return {name: labelled(made[name](), name) for name in wanted}
+    return made_before | {name: labelled(made[name](), name) for name in wanted}
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -142,6 +148,35 @@ def _note(posterior: "Posterior") -> str:
     )
 
 
+def _rescaled(
+    posterior: "Posterior", name: str, group: xr.Dataset, *, tempered: bool
+) -> xr.Dataset:
+    """Densities that are there, with the temperature of the draws or without."""
+    kind = "temperature" if name == "log_likelihood" else "posterior_temperature"
+    temperature = group.attrs[kind]
+    _require_one_temperature(group.attrs)
+    attributes = group.attrs | {
+        "tempered": int(tempered),
+        "note": _words(posterior, name, tempered),
+    }
+    factor = np.float32(1 / temperature if tempered else temperature)
+    return (group * factor).assign_attrs(attributes)
+
+
+def _words(posterior: "Posterior", name: str, tempered: bool) -> str:
+    """What a group holds."""
+    if name == "log_prior":
+        if tempered:
+            return "log p(θ)/T by site, as it stands in the density of the draws."
+        return "log p(θ) by site, untempered."
+    if tempered:
+        return (
+            "log p(y|θ)/T, as it stands in the density of the draws, for psense_summary. For "
+            "leave-one-out make the group without tempered=True."
+        )
+    return _note(posterior) or "log p(y|θ), of each row and draw."
+
+
 def _log_likelihood(
     posterior: "Posterior", x: Any, y: Any, at_probe: bool, tempered: bool, memory: int
 ) -> xr.Dataset:
@@ -151,13 +186,8 @@ def _log_likelihood(
     if tempered:
         _require_one_temperature(attributes)
         log_p = log_p / np.float32(attributes["temperature"])
-        attributes |= {
-            "tempered": 1,
-            "note": "log p(y|θ)/T, as it stands in the density of the draws, for psense_summary. "
-            "For leave-one-out make the group without tempered=True.",
-        }
-    else:
-        attributes["note"] = _note(posterior) or "log p(y|θ), of each row and draw."
+    attributes["tempered"] = int(tempered)
+    attributes["note"] = _words(posterior, "log_likelihood", tempered)
     group = "predictions" if at_probe else "posterior"
     return _by_draw(posterior, group, {"y": log_p}, attributes, "log_likelihood")
 
@@ -183,12 +213,8 @@ def _log_prior(posterior: "Posterior", x: Any, y: Any, tempered: bool) -> xr.Dat
         / np.float32(whole)
         for site, a in found.items()
     }
-    attributes |= {"tempered": int(tempered)}
-    attributes["note"] = (
-        "log p(θ)/T by site, as it stands in the density of the draws."
-        if tempered
-        else "log p(θ) by site, untempered."
-    )
+    attributes["tempered"] = int(tempered)
+    attributes["note"] = _words(posterior, "log_prior", tempered)
     return _by_draw(posterior, "posterior", arrays, attributes, "posterior")
 
 

@@ -8,6 +8,8 @@ a cell.
 from bayesnn_ppl.plots.calibration import plot_calibration
 from bayesnn_ppl.plots.comparison import plot_comparison
 from bayesnn_ppl.plots.coverage import plot_coverage
+from bayesnn_ppl.plots.pit import plot_pit
+from bayesnn_ppl.plots.posterior_predictive import plot_posterior_predictive
 from bayesnn_ppl.plots.posterior_surface import plot_segment, plot_surface
 from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictive_band import plot_band
@@ -33,6 +35,8 @@ __all__ = [
     "plot_function_draws",
     "plot_function_surfaces",
     "plot_layers",
+    "plot_pit",
+    "plot_posterior_predictive",
     "plot_predicted_observed",
     "plot_reliability",
     "plot_rhat",

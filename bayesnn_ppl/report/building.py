@@ -18,6 +18,11 @@ from bayesnn_ppl.report.sections.functions import functions_section, weights_sec
 from bayesnn_ppl.report.sections.predictions import predictions_section
 from bayesnn_ppl.report.sections.provenance import provenance_section, sampler_section
 from bayesnn_ppl.report.sections.temperatures import temperatures_section
+from bayesnn_ppl.report.sections.training_rows import (
+    leave_one_out_section,
+    predictive_check_section,
+    prior_sensitivity_section,
+)
 from bayesnn_ppl.report.sections.verdict import overview_section, verdict_section
 from bayesnn_ppl.report.subject import Subject
 
@@ -31,6 +36,9 @@ _SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {
     "verdict": ("Verdict", verdict_section),
     "functions": ("Convergence of the functions", functions_section),
     "predictions": ("Predictions and calibration", predictions_section),
+    "training-rows": ("Training rows under the posterior", predictive_check_section),
+    "leave-one-out": ("Leave-one-out", leave_one_out_section),
+    "sensitivity": ("Sensitivity to prior and likelihood", prior_sensitivity_section),
     "baselines": ("Beside simple methods", baselines_section),
     "chains": ("Chains", chains_section),
     "sampler": ("Sampler", lambda s: sampler_section(s) + ("" if s.fitted else energy_section(s))),
@@ -77,9 +85,10 @@ def page(
 ) -> Page:
     """The report of one posterior, or of several side by side.
 
-    Verdict first; then functions, predictions and calibration, baselines, chains, the sampler,
-    temperatures, weights, and the provenance with what repeats the run. One file of HTML without
-    outside parts: readable without scripts, printable, light and dark.
+    Verdict first; then functions, predictions and calibration, the training rows (predictive check,
+    leave-one-out, sensitivity to the prior), baselines, chains, the sampler, temperatures, weights,
+    and the provenance with what repeats the run. One file of HTML without outside parts: readable
+    without scripts, printable, light and dark.
 
     Args:
         posteriors: a `Posterior` of `sample` or `fit`, or name -> posterior.

@@ -1,5 +1,6 @@
 """What a report is about: a posterior, the rows it is judged at, and where it came from."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -11,6 +12,9 @@ from bayesnn_ppl.metrics import Evaluation, evaluate
 from bayesnn_ppl.posterior import Posterior
 
 __all__ = ["Subject"]
+
+# What looking at all training rows may cost: a few seconds of two cores.
+_MOST_VALUES, _MOST_PRODUCTS = 5_000_000, 2e10
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,34 @@ class Subject:
         """The training rows, where gradients of all of them can be computed."""
         able = self.posterior.model is not None and self.posterior.has_weights
         return self.train if able and not self.run.get("local") else None
+
+    @cached_property
+    def training(self) -> Posterior | None:
+        """With the groups of ArviZ at the training rows; None where they cannot be made cheaply."""
+        if self.fitted or self._rows is None:
+            return None
+        x, y = self._rows
+        draws = self.posterior.draws
+        chains, count = next(iter(draws.values())).shape[:2]
+        weights = sum(int(np.prod(a.shape[2:])) for a in draws.values())
+        values = chains * count * len(x)
+        if values > _MOST_VALUES or values * weights > _MOST_PRODUCTS:
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of tempered draws, which are weighted rightly
+                return self.posterior.with_groups(
+                    "log_likelihood",
+                    "log_prior",
+                    "posterior_predictive",
+                    "observed_data",
+                    "functions",
+                    x=x,
+                    y=y,
+                )
+        except ValueError as error:
+            self.remarks.append(f"The training rows could not be looked at: {error}")
+            return None
 
     @cached_property
     def remarks(self) -> list[str]:
