@@ -3,9 +3,9 @@
     python -m benchmarks.loo_cold [--replications 100] [--out benchmarks/results/loo_cold.json]
 
 Linear regression with known noise, 40 rows, 8 coefficients and some outlying inputs. The
-posterior with its likelihood to the power 1/T is Gaussian, and so is that without a row, so that draws are
-independent and exact and every score is known. For each bin of k̂: bias and root mean square error of
-the scores, both in nats, the median standard error that is stated, and how often the exact score
+posterior with its likelihood to the power 1/T is Gaussian, and so is that without a row: draws are
+independent and exact, and every score is known. For each bin of k̂: bias and root mean square error
+of the scores, both in nats, the median standard error that is stated, and how often the exact score
 lies within two of them.
 """
 
@@ -75,6 +75,7 @@ def table(replications: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
+    """Measure, write the record, and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/loo_cold.json"))
