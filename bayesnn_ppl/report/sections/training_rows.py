@@ -1,6 +1,7 @@
 """What the training rows say: predictive check, leave-one-out, sensitivity to the prior."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,7 +26,7 @@ def predictive_check_section(subject: Subject) -> str:
         return ""
     tree = subject.training.tree
     observed = np.asarray(tree["observed_data"]["y"].values)
-    sampled = tree["posterior_predictive"]["y"].values
+    sampled = np.asarray(tree["posterior_predictive"]["y"].values)
     sampled = sampled.reshape(-1, *sampled.shape[2:])
     if tree["posterior_predictive"].attrs["labels"]:
         return _classes(subject, observed, sampled)
@@ -89,7 +90,7 @@ def leave_one_out_section(subject: Subject) -> str:
         subject.remarks.append(f"Leave-one-out could not be computed: {error}")
         return ""
     large, bad = len(found.uncertain_rows), len(found.bad_rows)
-    rows = [
+    rows: list[list[Any]] = [
         ["elpd", markup.number(found.elpd), "nats; expected log density of as many new rows"],
         ["standard error", markup.number(found.standard_error), "as rows vary"],
         ["bias", markup.number(found.bias), "nats that elpd is too high by, from the fitted tails"],
