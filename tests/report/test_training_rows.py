@@ -15,6 +15,7 @@ from bayesnn_ppl.report.sections.training_rows import (
     prior_sensitivity_section,
 )
 from bayesnn_ppl.report.subject import Subject
+from tests.metrics.linear_draws import exact_posterior
 
 SECTIONS = (predictive_check_section, leave_one_out_section, prior_sensitivity_section)
 
@@ -97,6 +98,16 @@ def test_tempered_draws_raise_no_warning_and_are_weighted_rightly(data):
     assert prior_sensitivity_section(subject)
     group = subject.training.tree["log_likelihood"]
     assert group.attrs["tempered"] == 0 and group.attrs["temperature"] == 0.25
+
+
+def test_chains_that_do_not_move_break_no_page(regression):
+    stuck = exact_posterior(*regression, shape=(2, 40))
+    for array in stuck.tree["posterior"].data_vars.values():
+        array.values[:] = array.values[:1, :1]
+    subject = Subject("stuck", "stuck", stuck, train=regression)
+    assert "elpd" in leave_one_out_section(subject) and predictive_check_section(subject)
+    assert prior_sensitivity_section(subject) == ""
+    assert "could not be computed" in subject.remarks[0] or "not finite" in subject.remarks[0]
 
 
 def test_nothing_is_shown_without_rows_weights_or_a_sampler_or_where_it_costs_much(

@@ -163,6 +163,9 @@ def prior_sensitivity_section(subject: Subject) -> str:
 
         with np.errstate(all="ignore"):
             found = psense_summary(tree)
+    except ValueError as error:  # chains that hardly move leave no tail to fit
+        subject.remarks.append(f"Sensitivities to the prior could not be computed: {error}.")
+        return ""
     finally:
         log.setLevel(level)
     if not np.isfinite(found[["prior", "likelihood"]].to_numpy(float)).all():
