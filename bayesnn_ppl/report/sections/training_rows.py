@@ -1,6 +1,7 @@
 """What the training rows say: predictive check, leave-one-out, sensitivity to the prior."""
 
 import logging
+import warnings
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,8 @@ def prior_sensitivity_section(subject: Subject) -> str:
     try:
         from arviz import psense_summary
 
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few draws, which the verdict says
             found = psense_summary(tree)
     except ValueError as error:  # chains that hardly move leave no tail to fit
         subject.remarks.append(f"Sensitivities to the prior could not be computed: {error}.")
