@@ -12,6 +12,7 @@ def every_plot():
     line = np.linspace(0.1, 0.9, 5)
     return {
         "plot_band": plots.plot_band(line, line, line - 1, line + 1),
+        "plot_calibration": plots.plot_calibration({"a": np.arange(40) % 8}, [7]),
         "plot_class_collapse": plots.plot_class_collapse({"": [[0.5, 0.5], [0.1, 0.9]]}),
         "plot_comparison": plots.plot_comparison(["a", "b"], [1.0, 2.0], [0.1, 0.2]),
         "plot_coverage": plots.plot_coverage(line, line, 50),
