@@ -21,6 +21,10 @@ def every_plot():
             np.stack([line, line**2], axis=1), np.stack([line, -line])
         ),
         "plot_layers": plots.plot_layers(["a", "b"], [1.0, 2.0], {"dead": [0.1, np.nan]}),
+        "plot_pit": plots.plot_pit(line),
+        "plot_posterior_predictive": plots.plot_posterior_predictive(
+            line, np.stack([line, line + 0.1])
+        ),
         "plot_predicted_observed": plots.plot_predicted_observed(line, line, line - 1, line + 1),
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),
