@@ -1,5 +1,7 @@
 """Arguments of the commands that make runs."""
 
+from typing import Any
+
 from bayesnn_ppl.cli import options
 from bayesnn_ppl.cli.datasets import add_data
 from bayesnn_ppl.cli.ending import add_ending
@@ -43,13 +45,7 @@ def add_sample(parser: Parser) -> None:
 
 def add_fit(parser: Parser) -> None:
     """Arguments of `bayesnn fit`."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        default="mlp",
-        metavar="MODEL",
-        help="as for `bayesnn sample` [default: mlp]",
-    )
+    _add_model(parser)
     add_data(parser)
     group = parser.add_argument_group("approximation")
     option(
@@ -70,15 +66,7 @@ def add_fit(parser: Parser) -> None:
         unit="number, word or list, as JSON",
         shown="those in Python",
     )
-    option(
-        group,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="whole number",
-    )
+    _add_seed(group)
     switch(group, "--float64", "double precision")
     options.add_model(parser)
     options.add_keep(parser, tensorboard=False)
@@ -87,13 +75,7 @@ def add_fit(parser: Parser) -> None:
 
 def add_prior(parser: Parser) -> None:
     """Arguments of `bayesnn prior`."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        default="mlp",
-        metavar="MODEL",
-        help="as for `bayesnn sample` [default: mlp]",
-    )
+    _add_model(parser)
     add_data(parser)
     group = parser.add_argument_group("draws")
     option(
@@ -108,15 +90,7 @@ def add_prior(parser: Parser) -> None:
         metavar="N",
         unit="rows",
     )
-    option(
-        group,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="whole number",
-    )
+    _add_seed(group)
     options.add_model(parser)
     group = parser.add_argument_group("where figures go")
     option(
@@ -131,13 +105,7 @@ def add_prior(parser: Parser) -> None:
 
 def add_calibrate(parser: Parser) -> None:
     """Arguments of `bayesnn calibrate`."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        default="mlp",
-        metavar="MODEL",
-        help="as for `bayesnn sample` [default: mlp]",
-    )
+    _add_model(parser)
     add_data(parser)
     _add_replications(parser)
     group = parser.add_argument_group("method: a kernel or an approximation")
@@ -233,15 +201,7 @@ def _add_replications(parser: Parser) -> None:
         metavar="P",
         unit="probability",
     )
-    option(
-        group,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="integer",
-    )
+    _add_seed(group)
 
 
 def add_run(parser: Parser) -> None:
@@ -357,4 +317,26 @@ def add_demo(parser: Parser) -> None:
         type=whole(0),
         metavar="N",
         unit="whole number",
+    )
+
+
+def _add_model(parser: Parser) -> None:
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="mlp",
+        metavar="MODEL",
+        help="as for `bayesnn sample` [default: mlp]",
+    )
+
+
+def _add_seed(group: Any) -> None:
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="integer",
     )

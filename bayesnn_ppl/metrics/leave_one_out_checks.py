@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arrays import check_array, data_hash
+from bayesnn_ppl.arrays import check_array, has_hash
 
 __all__ = [
     "likelihood_temperature",
@@ -58,7 +58,7 @@ def _kept_group(posterior: Any) -> NDArray[Any] | None:
 
 def refuse_unweightable(run: Mapping[str, Any]) -> None:
     """Raise ValueError where weights 1/p(y|θ) do not turn the draws into those without a row."""
-    instead = " Use `k_fold`, which trains anew without each fold."
+    instead = " Use `k_fold`, which trains again without each fold."
     if run.get("approximation"):
         raise ValueError(
             f"The draws are of an approximation, {run.get('kernel')}, and not of the posterior: "
@@ -126,12 +126,11 @@ def require_training_data(posterior: Any, x: Any, y: Any) -> None:
         raise ValueError("Give `x` and `y` both, or neither for the probe of the run.")
     float64 = run.get("precision") == "float64"
     x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
-    whole = y.astype(np.int32) if np.array_equal(y, np.round(y)) else y  # counts given as floats
     known = run.get("data_sha256")
     if "streamed" in run:
         other = len(x) != run.get("rows")
     else:
-        other = known is not None and known not in (data_hash(x, y), data_hash(x, whole))
+        other = known is not None and not has_hash(x, y, known)
     if other:
         raise ValueError(
             f"{given[:1].upper()}{given[1:]} not the data of the run ({len(x)} rows against "

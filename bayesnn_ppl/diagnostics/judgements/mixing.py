@@ -38,8 +38,9 @@ def judge_mixing(
         found = _function_space(judged, sampler, limits)
         findings += found
         largest, smallest = max(s["rhat_max"] for s in judged), min(map(fewest, judged))
+        rhat = "" if math.isnan(largest) else f"largest R-hat {largest:.3f}, "
         figure = (
-            f"largest R-hat {largest:.3f}, smallest ESS {smallest:.0f} of "
+            f"{rhat}smallest ESS {smallest:.0f} of "
             f"{sum(s['judged'] for s in judged)} function outputs"
         )
     findings += _apart(sampler)
