@@ -10,7 +10,7 @@ from numpyro.infer import NUTS
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from tests.metrics.linear_draws import exact_posterior, law, without_each_row
+from tests.metrics.linear_draws import exact_posterior, moments, without_each_row
 
 matplotlib.use("Agg")
 
@@ -204,7 +204,7 @@ def test_sensitivity_of_tempered_draws_is_that_of_what_they_were_drawn_from(regr
     phi = np.column_stack([x, np.ones(len(x))]).astype(float)
     precision = alpha * np.eye(3) + phi.T @ phi / 0.25
     expected = np.linalg.solve(precision, phi.T @ y / 0.25)
-    mean = law(x, y)[0]
+    mean = moments(x, y)[0]
 
     def weighted(tempered):
         tree = posterior.with_groups("log_prior", x=x, y=y, tempered=tempered).tree

@@ -18,7 +18,7 @@ def features(x):
     return np.column_stack([x, np.ones(len(x))]).astype(float)
 
 
-def law(x, y, *, likelihood=1.0, whole=1.0):
+def moments(x, y, *, likelihood=1.0, whole=1.0):
     """Mean and covariance of the weights."""
     phi = features(x)
     precision = np.eye(phi.shape[1]) + phi.T @ phi / (NOISE**2 * likelihood)
@@ -28,7 +28,7 @@ def law(x, y, *, likelihood=1.0, whole=1.0):
 
 def log_scores(x_new, y_new, x, y, **temperatures):
     """log p(y_new | x_new, x, y), in closed form."""
-    mean, covariance = law(x, y, **temperatures)
+    mean, covariance = moments(x, y, **temperatures)
     phi = features(x_new)
     variance = np.einsum("ni,ij,nj->n", phi, covariance, phi) + NOISE**2
     return stats.norm.logpdf(y_new, phi @ mean, np.sqrt(variance))
@@ -48,7 +48,7 @@ def exact_posterior(
     x, y, *, likelihood=1.0, whole=1.0, seed=0, shape=(4, 1000), statistics=None, **attributes
 ):
     """A `Posterior` of independent draws, with the provenance of a run."""
-    mean, covariance = law(x, y, likelihood=likelihood, whole=whole)
+    mean, covariance = moments(x, y, likelihood=likelihood, whole=whole)
     theta = np.random.default_rng(seed).multivariate_normal(mean, covariance, size=shape)
     theta = theta.astype(np.float32)
     draws = {"net/Dense_0.kernel": theta[..., :-1, None], "net/Dense_0.bias": theta[..., -1:]}
