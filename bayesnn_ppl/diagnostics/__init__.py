@@ -12,13 +12,11 @@ from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.convergence import (
     Convergence,
-    Precision,
     convergence_summary,
     ebfmi,
     ess_bulk,
     ess_tail,
     mcse_mean,
-    precision_summary,
     rhat,
 )
 from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
@@ -48,6 +46,7 @@ from bayesnn_ppl.diagnostics.posterior_temperature import (
     has_thermometer,
     read_temperatures,
 )
+from bayesnn_ppl.diagnostics.precision import Precision, precision_summary
 from bayesnn_ppl.diagnostics.prior_comparison import PriorComparison, compare_priors
 from bayesnn_ppl.diagnostics.prior_functions import function_draws
 from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive

@@ -13,15 +13,14 @@ References:
     Geyer (1992), Practical Markov chain Monte Carlo, Statistical Science 7(4).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import betaincinv
 
 from bayesnn_ppl.diagnostics.ranks import normal_scores
-from bayesnn_ppl.diagnostics.tails import tail_shape, tail_size
 
 type Array = NDArray[np.float64]
 
@@ -48,25 +47,6 @@ class Convergence(NamedTuple):
     mcse_mean: Any
     mean: Any
     sd: Any
-
-
-class Precision(NamedTuple):
-    """Monte Carlo errors of every variable; each field has the variables' shape.
-
-    Attributes:
-        mean_error: standard error of the mean over the standard deviation.
-        spread_error: standard error of the standard deviation over itself.
-        quantile_error: the larger standard error of the 5 % and 95 % quantiles over the
-            standard deviation.
-        tail_shape: k of the heavier tail, see `tails.tail_shape`; the sd is infinite from k = 1/2.
-        tail_error: about the standard error of that.
-    """
-
-    mean_error: Any
-    spread_error: Any
-    quantile_error: Any
-    tail_shape: Any
-    tail_error: Any
 
 
 def rhat(draws: ArrayLike) -> Any:
@@ -154,26 +134,6 @@ def convergence_summary(draws: ArrayLike) -> Convergence:
     return Convergence(**_measure(draws, Convergence._fields))
 
 
-def precision_summary(draws: ArrayLike) -> Precision:
-    """Monte Carlo errors of mean, standard deviation and the 5 % and 95 % quantiles.
-
-    With squares c² = (x - mean)² the relative standard error of the standard deviation is
-    sqrt(Var(c²) / ESS(c²)) / (2 mean(c²)), and that of a quantile is half the distance between
-    the 16 % and 84 % quantiles of its rank, a Beta(ESS p + 1, ESS (1 - p) + 1) variable. With heavy
-    tails these errors are too small themselves; the tails' shape says where. A constant has NaN.
-
-    Args:
-        draws: shape (chain, draw, ...).
-
-    Raises:
-        ValueError, TypeError: as `rhat`.
-
-    References:
-        Vehtari et al. (2021), arXiv:1903.08008, section 4.
-    """
-    return Precision(**_measure(draws, Precision._fields))
-
-
 def ebfmi(energy: ArrayLike) -> Array:
     """Energy Bayesian fraction of missing information of each chain.
 
@@ -206,7 +166,23 @@ def ebfmi(energy: ArrayLike) -> Array:
 
 
 def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
-    """The wanted measures of every variable, block by block."""
+    """The wanted measures of every variable."""
+    return by_block(draws, wanted, lambda block: _measure_block(block, wanted))
+
+
+def by_block(
+    draws: ArrayLike, wanted: tuple[str, ...], measure: Callable[[Array], dict[str, Array]]
+) -> dict[str, Any]:
+    """Measures of every variable, computed for blocks of finite ones.
+
+    Args:
+        draws: shape (chain, draw, ...).
+        wanted: names of the measures.
+        measure: block (variable, chain, draw) -> name -> (variable,).
+
+    Raises:
+        ValueError, TypeError: as `rhat`.
+    """
     values = np.asarray(draws)
     if values.ndim < 2:
         raise ValueError(
@@ -232,7 +208,7 @@ def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
             if not finite.any():
                 continue
             kept = block if finite.all() else block[finite]
-            for name, result in _measure_block(kept, wanted).items():
+            for name, result in measure(kept).items():
                 results[name][part][finite] = result
     return {name: result.reshape(trailing)[()] for name, result in results.items()}
 
@@ -240,11 +216,7 @@ def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
 def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
     """Measures of one finite block (variable, chain, draw)."""
     variables, chains, count = block.shape
-    half = count // 2
-    # An odd count leaves its middle draw out, as in ArviZ.
-    split = np.stack((block[:, :, :half], block[:, :, -half:]), axis=1).reshape(
-        variables, 2 * chains, half
-    )
+    split = half_chains(block)
     results: dict[str, Array] = {}
     if "rhat" in wanted or "ess_bulk" in wanted:
         fold = "rhat" in wanted and chains > 1
@@ -258,13 +230,11 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
                 # Values on two points fold to a constant: the bulk decides alone.
                 results["rhat"] = np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
         if "ess_bulk" in wanted:
-            results["ess_bulk"] = _ess(scores)
+            results["ess_bulk"] = ess_of_halves(scores)
     if "ess_tail" in wanted:
         edges = np.quantile(block.reshape(variables, -1), _TAILS, axis=1)
-        low, high = (_ess((split <= edge[:, None, None]).astype(float)) for edge in edges)
+        low, high = (ess_of_halves((split <= edge[:, None, None]).astype(float)) for edge in edges)
         results["ess_tail"] = np.minimum(low, high)
-    if "tail_shape" in wanted:
-        results |= _precision(block, split)
     if {"mcse_mean", "mean", "sd"} & set(wanted):
         constant = np.ptp(block, axis=(1, 2)) == 0
         sd = np.where(constant, 0.0, np.std(block, axis=(1, 2), ddof=1))
@@ -273,48 +243,18 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
         if "sd" in wanted:
             results["sd"] = sd
         if "mcse_mean" in wanted:
-            results["mcse_mean"] = sd / np.sqrt(_ess(split))
+            results["mcse_mean"] = sd / np.sqrt(ess_of_halves(split))
     return results
 
 
-def _precision(block: Array, split: Array) -> dict[str, Array]:
-    """The fields of a `Precision`, of blocks (variable, chain, draw) and its half chains."""
-    flat = block.reshape(len(block), -1)
-    size = flat.shape[1]
-    centre = flat.mean(axis=1)[:, None, None]
-    sd = np.sqrt(((split - centre) ** 2).mean(axis=(1, 2)))
-    constant = np.ptp(flat, axis=1) == 0
-    sd = np.where(constant, np.nan, sd)
-    squares = ((split - centre) / sd[:, None, None]) ** 2
-    with np.errstate(invalid="ignore"):
-        effective = _ess(split)
-        spread = squares.std(axis=(1, 2)) / np.sqrt(_ess(squares)) / 2
-    ordered = np.sort(flat, axis=1)
-    quantile = np.zeros(len(block))
-    for level, edge in zip(_TAILS, np.quantile(flat, _TAILS, axis=1), strict=True):
-        draws = _ess((split <= edge[:, None, None]).astype(float))
-        # Ranks within which the quantile lies with a probability of 68 %.
-        low, high = (
-            betaincinv(draws * level + 1, draws * (1 - level) + 1, p) * size - 1
-            for p in (0.1586553, 0.8413447)
-        )
-        first = np.floor(np.maximum(low, 0)).astype(int)
-        last = np.ceil(np.minimum(high, size - 1)).astype(int)
-        row = np.arange(len(block))
-        quantile = np.maximum(quantile, (ordered[row, last] - ordered[row, first]) / 2)
-    shape, error = np.full(len(block), np.nan), np.full(len(block), np.nan)
-    tails = tail_size(size, effective)
-    for tail in np.unique(tails[~constant]):
-        alike = (tails == tail) & ~constant
-        shape[alike] = tail_shape(flat[alike], int(tail))
-        error[alike] = 1 / np.sqrt(np.maximum(tail * effective[alike] / size, 1.0))
-    return {
-        "mean_error": np.where(constant, np.nan, 1 / np.sqrt(effective)),
-        "spread_error": spread,
-        "quantile_error": quantile / sd,
-        "tail_shape": shape,
-        "tail_error": np.minimum(error, 1.0),
-    }
+def half_chains(block: Array) -> Array:
+    """(variable, chain, draw) -> (variable, half chain, draw), as R-hat and ESS take them."""
+    variables, chains, count = block.shape
+    half = count // 2
+    # An odd count leaves its middle draw out, as in ArviZ.
+    return np.stack((block[:, :, :half], block[:, :, -half:]), axis=1).reshape(
+        variables, 2 * chains, half
+    )
 
 
 def _rhat(split: Array) -> Array:
@@ -329,7 +269,7 @@ def _rhat(split: Array) -> Array:
         return np.sqrt(between / within + (count - 1) / count)
 
 
-def _ess(split: Array) -> Array:
+def ess_of_halves(split: Array) -> Array:
     """Effective sample size of (variable, half chain, draw), as `ess_bulk` says."""
     variables, chains, count = split.shape
     size = chains * count

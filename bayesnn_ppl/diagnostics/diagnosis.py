@@ -63,7 +63,7 @@ class Diagnosis:
     `ess_bulk_median`, `ess_tail_min`, `ess_tail_median`, `mcse_over_sd_max`, and the names of the
     elements with the largest R-hat (`worst`) and the smallest effective sample size (`fewest`).
     Those of functions hold the largest Monte Carlo errors too (`mean_error`, `spread_error` and
-    `quantile_error`, as in `convergence.Precision`) and the output with the heaviest tail.
+    `quantile_error`, as in `precision.Precision`) and the output with the heaviest tail.
     """
 
     status: Status

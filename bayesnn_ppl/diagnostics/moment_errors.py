@@ -7,11 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from bayesnn_ppl.diagnostics.convergence import (
-    convergence_summary,
-    mcse_mean,
-    precision_summary,
-)
+from bayesnn_ppl.diagnostics.convergence import convergence_summary, mcse_mean
+from bayesnn_ppl.diagnostics.precision import precision_summary
 from bayesnn_ppl.references.stored import LEVELS, Moments
 
 __all__ = ["allowed_difference", "function_moments", "pooled_moments", "standardised_differences"]

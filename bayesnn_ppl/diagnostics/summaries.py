@@ -6,12 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.diagnostics.convergence import (
-    Precision,
-    convergence_summary,
-    ebfmi,
-    precision_summary,
-)
+from bayesnn_ppl.diagnostics.convergence import convergence_summary, ebfmi
+from bayesnn_ppl.diagnostics.precision import Precision, precision_summary
 
 type Draws = Mapping[str, NDArray]
 
