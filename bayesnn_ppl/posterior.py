@@ -351,10 +351,11 @@ class Posterior:
             >>> import bayesnn_ppl as bnn
             >>> data = bnn.data.load("diabetes")
             >>> model = bnn.models.linear()
-            >>> run = bnn.sample(bnn.kernels.HMC(model), *data.train, warmup=9, draws=9, chains=1,
+            >>> kernel = bnn.kernels.HMC(model, num_leapfrogs=8)
+            >>> run = bnn.sample(kernel, *data.train, warmup=9, draws=9, chains=1,
             ...                  progress=False)
             >>> dict(run.with_groups("log_likelihood").tree["log_likelihood"].sizes)
-            {'chain': 1, 'draw': 9, 'row': 353}
+            {'chain': 1, 'draw': 9, 'row': 398}
         """
         from bayesnn_ppl.arviz_groups import make_groups
 

@@ -4,6 +4,7 @@ What is typed into a shell is in `test_commands.py`, and the tour with it; the P
 has a test of its own, `tests/house/test_readme.py`.
 """
 
+import matplotlib.pyplot
 import pytest
 
 from tests.docs.reading import PAGES, TOUR, blocks, name
@@ -19,6 +20,7 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     for _, text in blocks(path, "python"):
         exec(compile(text, str(path), "exec"), names)
     assert "bnn" in names, "a page of this library uses it"
+    matplotlib.pyplot.close("all")  # ArviZ's plots stay open until they are closed.
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
