@@ -1,13 +1,14 @@
 """A Flax network whose parameters are sampled from a prior that is known to fit them."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import jax
 import numpyro
 from numpyro.distributions import Unit
-from numpyro.primitives import Messenger
+from numpyro.primitives import _PYRO_STACK, Messenger
 
 from bayesnn_ppl.priors.base import NetworkPrior, Prior
 from bayesnn_ppl.priors.fitting import checked_prior
@@ -34,6 +35,10 @@ def random_network(
         x: an input with leading axis ≥ 1, to find the parameters' shapes by.
         **apply_options: passed to a Linen module's `init` and `apply`.
 
+    Warns:
+        UserWarning: values are substituted under the names of `posterior.draws`, which are not
+            those of sites, so that NumPyro draws the weights from the prior.
+
     Raises:
         TypeError: `network` is not a Flax module, or `prior` none of the forms above.
         ValueError: prior and parameters do not match, or the network keeps state other than
@@ -42,6 +47,7 @@ def random_network(
     from flax import linen, nnx
     from numpyro.contrib.module import random_flax_module, random_nnx_module
 
+    _warn_of_dotted_names(name)
     prior = assembled(prior)
     if isinstance(network, linen.Module):
         shapes = _linen_shapes(network, x, apply_options)
@@ -63,6 +69,28 @@ def random_network(
         f"{type(network).__name__}. A plain function has no parameters to put a prior on: sample "
         "them in a NumPyro program of your own."
     )
+
+
+def _warn_of_dotted_names(name: str) -> None:
+    names = [str(key) for handler in _PYRO_STACK for key in _given_to(handler)]
+    dotted = next((key for key in names if key.startswith(f"{name}.")), None)
+    if dotted is not None and not any(key.startswith(f"{name}/") for key in names):
+        warnings.warn(
+            f"Values are given as `{dotted}`, but the sites of the network are called "
+            f"`{name}/...`: NumPyro ignores them and draws the weights from the prior. "
+            "`posterior.draws` has names for ArviZ; `posterior.samples()` has those of sites.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _given_to(handler: Any) -> Iterator[Any]:
+    """The names of what a handler of NumPyro substitutes, as far as it can be asked."""
+    function = getattr(handler, "substitute_fn", None)
+    # `Predictive` substitutes by a function that reads its samples from where it was made.
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    for values in (getattr(handler, "data", None), *cells):
+        yield from values if isinstance(values, Mapping) else ()
 
 
 def _narrowly(apply: Callable[..., Any]) -> Callable[..., Any]:

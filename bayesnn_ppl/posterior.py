@@ -12,6 +12,7 @@ from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import Components
 from bayesnn_ppl.identity import describe
+from bayesnn_ppl.new_inputs import standardised, warn_outside
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.prediction import Prediction, brief_sd, function_values
 from bayesnn_ppl.recorded import RecordedPrediction
@@ -124,13 +125,33 @@ class Posterior:
     def draws(self) -> dict[str, np.ndarray]:
         """Variable name, such as `net.Dense_0.kernel`, -> array (chain, draw, ...).
 
-        Empty where the run did not keep its weights.
+        Empty where the run did not keep its weights. These are names for ArviZ; `samples` has
+        those that NumPyro's functions know.
         """
         if not self.has_weights:
             return {}
         # In the program's order: a store on disk lists its arrays in any order.
         variables = self.tree["posterior"].data_vars
         return {name: variables[name].values for name in self.provenance["site_names"]}
+
+    def samples(self, *, group_by_chain: bool = False) -> dict[str, np.ndarray]:
+        """Site, such as `net/Dense_0.kernel`, -> draws, as `MCMC.get_samples` gives them.
+
+        For `numpyro.infer.Predictive` and `log_likelihood`.
+
+        Args:
+            group_by_chain: (chain, draw, ...) instead of (chain · draw, ...).
+
+        Raises:
+            ValueError: the run did not keep its weights.
+        """
+        if not self.has_weights:
+            raise ValueError("The run kept no draws of its weights.")
+        draws, sites = self.draws, self.provenance["site_names"]
+        return {
+            site: draws[name] if group_by_chain else draws[name].reshape(-1, *draws[name].shape[2:])
+            for name, site in sites.items()
+        }
 
     @property
     def moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -190,7 +211,8 @@ class Posterior:
             raise ValueError(
                 f'The program has latent sites inside the plate "data", {run["local"]}: one value '
                 "for each training row, and none for new ones. Predict with "
-                "`numpyro.infer.Predictive`, which draws them anew."
+                "`numpyro.infer.Predictive` and `posterior.samples()`, less these sites, which it "
+                "then draws anew."
             )
         float64 = run["precision"] == "float64"
         x = check_array(x, "x", float64=float64)
@@ -213,25 +235,35 @@ class Posterior:
             for site in run["latents"]
         }
 
-    def predict(self, x: Any = None, *, memory: int = _MEMORY) -> Prediction:
+    def predict(self, x: Any = None, *, raw: bool = False, memory: int = _MEMORY) -> Prediction:
         """The posterior predictive distribution at `x`, in the data's units.
 
         Args:
             x: inputs (N, ...), prepared as the training inputs were. None: the probe of the
                 run, from the function values kept there; that needs neither program nor weights.
+            raw: `x` is in the data's units, features in the order of training, and is
+                standardised here as the training rows were. A table, whose columns are matched by
+                name, goes through `data.transform(table)`.
             memory: bytes that intermediate arrays may take, about.
 
         Raises:
-            ValueError: no program, no weights, no probe, or `x` is not an array of finite
-                numbers.
+            ValueError: no program, no weights, no probe, `x` is not an array of finite numbers, or
+                `raw` of a run that does not know how its inputs were standardised.
+
+        Warns:
+            UserWarning: inputs lie far outside those of training.
         """
+        if raw:
+            x = standardised(x, self.standardisation)
         units = self.standardisation
         centre, scale = (units["y_mean"], units["y_scale"]) if units else (0.0, 1.0)
         if x is None:
             return RecordedPrediction(
                 self._recorded(), self._probe()[1], centre=centre, scale=scale
             )
-        return Prediction(self._components(x, memory), centre=centre, scale=scale)
+        components = self._components(x, memory)
+        warn_outside(components.x, self.provenance)
+        return Prediction(components, centre=centre, scale=scale)
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray | None]:
         probe = self.probe
@@ -286,7 +318,9 @@ class Posterior:
                 else {"mean": kept["mean"]} | brief_sd(kept["sd"])
             )
             return {name: self._by_chain(a, "predictions") for name, a in values.items()}
-        values = function_values(self._components(x, memory))
+        components = self._components(x, memory)
+        warn_outside(components.x, self.provenance)
+        values = function_values(components)
         return {name: self._by_chain(a, "posterior") for name, a in values.items()}
 
     def function_slopes(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.parser import Parser, choice, number, option, whole
+from bayesnn_ppl.cli.parser import Parser, choice, option, share, whole
 
 __all__ = ["DATA_OPTIONS", "add_data", "add_split", "load_data"]
 
@@ -111,8 +111,8 @@ def add_split(group: object) -> None:
     option(
         group,
         "--test-fraction",
-        "share of the rows of a .csv file held out for testing",
-        type=number(below=1),
+        "share of the rows of a .csv file held out for testing; 0 trains on all",
+        type=share,
         metavar="F",
         unit="share of the rows",
         shown="0.1",

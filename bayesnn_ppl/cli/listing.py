@@ -73,7 +73,8 @@ def _rows(dataset: Any) -> str:
 
 
 def _list_data(arguments: argparse.Namespace) -> int:
-    given = [name for name in ("target", "task", "test_fraction") if getattr(arguments, name)]
+    names = ("target", "task", "test_fraction")
+    given = [name for name in names if getattr(arguments, name) is not None]
     if given or arguments.split:
         flag = (given or ["split"])[0].replace("_", "-")
         raise ValueError(

@@ -56,7 +56,9 @@ def _judged(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None, bool]
 
 
 def _probe_label(run: Run, posterior: Any) -> str:
-    return f"the {len(posterior.probe[0])} test rows of {run.data_label} that the run kept"
+    x, y = posterior.probe
+    part = "training" if y is None else "test"
+    return f"the {len(x)} {part} rows of {run.data_label} that the run kept"
 
 
 def run_diagnose(arguments: argparse.Namespace) -> int:

@@ -218,6 +218,7 @@ def _subject(
     """What the page is told of a run; where `kept`, only what the run itself recorded is used."""
     import bayesnn_ppl as bnn
     from bayesnn_ppl.cli.reading import predicting
+    from bayesnn_ppl.cli.rows import held_out
     from bayesnn_ppl.report.subject import Subject
 
     posterior = bnn.load(folder)
@@ -226,7 +227,8 @@ def _subject(
     if program is not None and posterior.has_weights and not kept:
         dataset = run.load_data()
         posterior = bnn.load(folder, predicting(run, posterior.provenance, program))
-        rows = {"x": dataset.test.x, "y": dataset.test.y, "train": tuple(dataset.train)}
+        x, y = held_out(dataset)
+        rows = {"x": x, "y": y, "train": tuple(dataset.train)}
     words = {
         "command": run.command,
         "data": f"{run.model_label} on {run.data_label}",

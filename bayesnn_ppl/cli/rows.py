@@ -7,7 +7,12 @@ import numpy as np
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.runs import Run, as_model_inputs, same_features
 
-__all__ = ["inputs", "inputs_and_targets"]
+__all__ = ["held_out", "inputs", "inputs_and_targets"]
+
+
+def held_out(dataset: Any) -> tuple[np.ndarray, Any]:
+    """The test rows, or the training inputs, without targets to score, where all rows train."""
+    return tuple(dataset.test) if len(dataset.test) else (dataset.train.x, None)
 
 
 def inputs(run: Run, data: str | None, *, split: int | None = None) -> tuple[np.ndarray, str]:
@@ -15,7 +20,8 @@ def inputs(run: Run, data: str | None, *, split: int | None = None) -> tuple[np.
 
     Args:
         run: the saved run.
-        data: a `.csv` or Parquet file, the name of a data set, or None for the run's own test rows.
+        data: a `.csv` or Parquet file, the name of a data set, or None for the run's own test rows,
+            or its training rows where it has no others.
         split: of a data set; None takes that of the run.
 
     Raises:
@@ -28,7 +34,9 @@ def inputs(run: Run, data: str | None, *, split: int | None = None) -> tuple[np.
         return as_model_inputs(run, raw), f"the {len(raw)} rows of {data}"
     dataset, own = _dataset(run, data, split)
     if own:
-        return dataset.test.x, f"the {len(dataset.test.x)} test rows of {run.data_label}"
+        x, y = held_out(dataset)
+        part = "training" if y is None else "test"
+        return x, f"the {len(x)} {part} rows of {run.data_label}"
     return as_model_inputs(run, dataset.test.x), f"the {len(dataset.test.x)} test rows of {data}"
 
 
@@ -54,6 +62,11 @@ def inputs_and_targets(run: Run, data: str | None) -> tuple[np.ndarray, Any, str
     x, label = inputs(run, data)
     dataset, own = _dataset(run, data, None)
     if own:
+        if not len(dataset.test):
+            raise ValueError(
+                f"All rows of {run.data_label} trained this run, so that none are left to score "
+                "it. Give others with --data."
+            )
         return x, dataset.test.y, label
     if dataset.target_name != run.target_name or (
         run.class_names is not None and list(dataset.class_names or ()) != run.class_names

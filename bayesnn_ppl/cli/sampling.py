@@ -21,6 +21,7 @@ from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name
 from bayesnn_ppl.cli.processes import join, supervise
 from bayesnn_ppl.cli.references import check_reference, reference_of
+from bayesnn_ppl.cli.rows import held_out
 from bayesnn_ppl.cli.runs import Run, default_folder, note_of_working_copy, remember, require_new
 from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named, load_program, source_hash, split_name
@@ -139,19 +140,20 @@ def _check_together(arguments: argparse.Namespace, team: Any) -> None:
 
 
 def what_is_kept(options: dict[str, Any], dataset: Any) -> Any:
-    """What the run keeps; by default function values at test rows too, so that it can be judged
-    without its program.
+    """What the run keeps; by default function values at test rows too, or at training rows where
+    there are no others, so that it can be judged without its program.
     """
     words: dict[str, Any] = {"weights": "all", "moments": "moments", "functions": "none"}
     weights = words[options["keep"]]
     rows = options["probe_rows"]
     if rows is None:
-        outputs = dataset.classes or int(np.prod(np.shape(dataset.test.y)[1:]))
+        outputs = dataset.classes or int(np.prod(np.shape(dataset.train.y)[1:]))
         rows = max(1, _PROBE_VALUES // outputs)
     probe = None
-    if rows and len(dataset.test.x):
-        chosen = np.unique(np.linspace(0, len(dataset.test.x) - 1, rows).astype(int))
-        probe = (dataset.test.x[chosen], dataset.test.y[chosen])
+    if rows:
+        x, y = held_out(dataset)
+        chosen = np.unique(np.linspace(0, len(x) - 1, rows).astype(int))
+        probe = x[chosen] if y is None else (x[chosen], y[chosen])
     elif weights == "none":
         raise ValueError(
             "--keep functions keeps function values alone, and --probe-rows 0 keeps none of them. "
@@ -182,10 +184,12 @@ def _report(
     weights, probe = posterior.has_weights, posterior.probe
     diagnosis = None
     if not arguments.no_diagnose and (weights or probe is not None):
-        diagnosis = posterior.diagnose(dataset.test.x if weights else None)
+        diagnosis = posterior.diagnose(held_out(dataset)[0] if weights else None)
     if diagnosis is not None:  # for `bayesnn runs`, and for readers without the program
         (folder / "diagnosis.json").write_text(diagnosis.to_json() + "\n", encoding="utf-8")
-    if weights:
+    if not len(dataset.test):
+        scores = None
+    elif weights:
         scores = bnn.metrics.evaluate(posterior, *dataset.test, reference=reference_of(run))
     elif probe is not None:
         scores = bnn.metrics.evaluate(posterior)

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bayesnn_ppl.data.standardisation import Standardisation, Task
-from bayesnn_ppl.data.target import StandardisedTarget
+from bayesnn_ppl.data.target import Labels, StandardisedTarget
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
     """Inputs and targets of the rows of one part; unpacks to `x, y`.
+
+    `len(part)` is the number of rows, and `part[:100]`, `part[rows]` with integers or a mask are
+    those rows.
 
     Attributes:
         x: float32, shape (n, d), or (n, ..., channels) such as images (n, height, width,
             channels); int32 of shape (n, length) for the token ids of a text.
-        y: a float32 `StandardisedTarget` of shape (n,) or (n, k) for regression; int32 labels
+        y: a float32 `StandardisedTarget` of shape (n,) or (n, k) for regression; int32 `Labels`
             0..K-1 of shape (n,) for classification.
+
+    Raises:
+        TypeError: `part[0]`, which could be x as well as a row.
     """
 
     x: np.ndarray
     y: np.ndarray
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.x, self.y))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Any) -> Split:
+        if isinstance(rows, int | np.integer | tuple):
+            raise TypeError(
+                f"`part[{rows!r}]` is neither a row nor x or y here. `part.x` and `part.y` are the "
+                "arrays; `part[:100]`, or `part[rows]` with an array of integers or a mask, are "
+                "rows."
+            )
+        return Split(self.x[rows], self.y[rows])
+
+    def __repr__(self) -> str:
+        return f"Split(x {self.x.shape}, y {self.y.shape})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +92,46 @@ class Dataset:
     def classes(self) -> int | None:
         """The number of classes K; None for regression."""
         return None if self.class_names is None else len(self.class_names)
+
+    def transform(self, rows: Any) -> np.ndarray:
+        """New inputs in the data's units, as the rows of `train.x` are: ready for `predict`.
+
+        Args:
+            rows: an array (n, ...) of the features of `train.x` in their order, or a table of
+                pandas or polars, whose columns are matched by name; others are ignored.
+
+        Returns:
+            float32 (n, ...), standardised as the training rows were; int32 for token ids.
+
+        Raises:
+            ValueError: a feature is absent, no number, missing or infinite, or rows have another
+                shape than those of `train.x`.
+
+        Example:
+            >>> import bayesnn_ppl as bnn
+            >>> data = bnn.data.load("diabetes")
+            >>> patient = data.standardisation.undo_x(data.test.x[:1])
+            >>> bool(abs(data.transform(patient) - data.test.x[:1]).max() < 1e-4)
+            True
+        """
+        from bayesnn_ppl.data.arrays import numeric
+        from bayesnn_ppl.data.checks import check_finite
+        from bayesnn_ppl.data.frames import NEW_ROWS, as_pandas, features_of
+
+        if (table := as_pandas(rows)) is not None:
+            x = features_of(table, self.feature_names, NEW_ROWS)
+        else:
+            x, shape = numeric(rows, "rows"), self.train.x.shape[1:]
+            if x.shape[1:] != shape or x.ndim == 0:
+                one = " Give one row as `rows[None]`." if x.shape == shape else ""
+                raise ValueError(
+                    f"`rows` has shape {x.shape}, but must have shape (n, "
+                    f"{', '.join(map(str, shape))}) as the inputs of `{self.name}`.{one}"
+                )
+            if self.train.x.dtype == np.int32:
+                return x.astype(np.int32)
+            check_finite(x, self.feature_names, NEW_ROWS)
+        return self.standardisation.apply_x(x).astype(np.float32)
 
     def __repr__(self) -> str:
         kind = self.task if self.classes is None else f"{self.task} of {self.classes} classes"
@@ -158,7 +223,7 @@ def assemble_parts(
         kept = x.dtype in (np.float32, np.int32)
         inputs = _frozen(x if kept else x.astype(np.float32))
         if task == "classification":
-            return Split(inputs, _frozen(y.astype(np.int32)))
+            return Split(inputs, Labels(_frozen(y.astype(np.int32)), standardisation))
         targets = _frozen(standardisation.apply_y(y).astype(np.float32))
         return Split(inputs, StandardisedTarget(targets, standardisation))
 

@@ -13,7 +13,7 @@ import numpy as np
 from bayesnn_ppl.data import checks
 from bayesnn_ppl.data.csv_files import TooLarge, read_csv, require_room
 from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.frames import from_frame, numbers
+from bayesnn_ppl.data.frames import features_of, from_frame
 from bayesnn_ppl.data.splits import TEST_FRACTION
 from bayesnn_ppl.data.standardisation import Task
 
@@ -112,21 +112,9 @@ def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) ->
     """
     path = Path(path)
     table = read_table(path)
-    columns = list(table.columns)
-    absent = [name for name in feature_names if name not in columns]
-    if absent:
-        raise ValueError(
-            f"The file `{path}` lacks {len(absent)} of the {len(feature_names)} features of the "
-            f"training data: {checks.listing(f'`{name}`' for name in absent)}."
-            f"{checks.nearest(absent[0], columns)} Its columns are "
-            f"{checks.listing(f'`{name}`' for name in columns)}. Columns are matched by name."
-        )
     if len(table) == 0:
         raise ValueError(f"The file `{path}` has a header but no rows to predict.")
-    origin = origin_of(path)
-    x = numbers(table, feature_names, origin)
-    checks.check_finite(x, feature_names, origin)
-    return x
+    return features_of(table, feature_names, origin_of(path))
 
 
 def read_table(path: Path) -> pandas.DataFrame:

@@ -17,6 +17,27 @@ if TYPE_CHECKING:
     import pandas
 
 
+NEW_ROWS = checks.Origin(
+    table="The table `rows`",
+    target="The target",
+    first_row=0,
+    counting="the first row is row 0",
+    missing="missing, NaN or infinite (or beyond the range of float32)",
+)
+
+
+def as_pandas(table: Any) -> pandas.DataFrame | None:
+    """The table of pandas, or of polars as one of pandas; None of anything else."""
+    if not hasattr(table, "columns"):
+        return None
+    import pandas
+
+    if isinstance(table, pandas.DataFrame):
+        return table
+    # Not `to_pandas`, which needs pyarrow.
+    return pandas.DataFrame(table.to_dict(as_series=False))
+
+
 def from_frame(
     table: pandas.DataFrame,
     *,
@@ -80,6 +101,28 @@ def find_target(target: str | None, columns: Sequence[str], origin: checks.Origi
         f"{origin.table} has no column `{target}` to use as the target."
         f"{checks.nearest(target, columns)} {choices}"
     )
+
+
+def features_of(
+    table: pandas.DataFrame, feature_names: Sequence[str], origin: checks.Origin
+) -> np.ndarray:
+    """The features that a model was trained on, float64 (n, d), of a table that may hold others.
+
+    Raises:
+        ValueError: a feature is not among the columns, or is text, blank, NaN or infinite.
+    """
+    columns = list(table.columns)
+    absent = [name for name in feature_names if name not in columns]
+    if absent:
+        raise ValueError(
+            f"{origin.table} lacks {len(absent)} of the {len(feature_names)} features of the "
+            f"training data: {checks.listing(f'`{name}`' for name in absent)}."
+            f"{checks.nearest(absent[0], [str(name) for name in columns])} Its columns are "
+            f"{checks.listing(f'`{name}`' for name in columns)}. Columns are matched by name."
+        )
+    x = numbers(table, feature_names, origin)
+    checks.check_finite(x, feature_names, origin)
+    return x
 
 
 def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin) -> np.ndarray:

@@ -15,7 +15,7 @@ from bayesnn_ppl.data.dataset import Split
 from bayesnn_ppl.data.files import PARQUET, origin_of, read_features, read_table
 from bayesnn_ppl.data.frames import labels_or_numbers
 from bayesnn_ppl.data.standardisation import Standardisation
-from bayesnn_ppl.data.target import StandardisedTarget
+from bayesnn_ppl.data.target import Labels, StandardisedTarget
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +38,8 @@ def read_split(
         path: a CSV or Parquet file.
 
     Returns:
-        x float32 (n, d), standardised; y int32 labels (n,), or a float32 `StandardisedTarget` (n,).
+        x float32 (n, d), standardised; y int32 `Labels` (n,), or a float32 `StandardisedTarget`
+        (n,).
 
     Raises:
         FileNotFoundError, ValueError: as `read_features` and `read_target`.
@@ -47,7 +48,7 @@ def read_split(
     y = read_target(path, target_name, class_names=class_names)
     x = standardisation.apply_x(raw).astype(np.float32)
     if class_names is not None:
-        return Split(x, y)
+        return Split(x, Labels(y, standardisation))
     units = standardisation.apply_y(y).astype(np.float32)
     return Split(x, StandardisedTarget(units, standardisation))
 

@@ -22,26 +22,27 @@ def uci_split_indices(
         n: number of rows.
         splits: number of splits.
         test_fraction: share of the test rows; 0.1 is the published one. The training part has
-            round((1 - test_fraction) n) rows.
+            round((1 - test_fraction) n) rows. 0: all rows, and no test rows.
 
     Returns:
         `(train, test)`: integer arrays of shapes (splits, n_train) and (splits, n_test).
 
     Raises:
-        ValueError: if an argument is out of range, or a part would be empty.
+        ValueError: if an argument is out of range, or a part would be empty that is
+            not meant to be.
     """
     if n < 2 or splits < 1:
         raise ValueError(
             f"A split needs at least 2 rows and there must be at least 1 split, but n is {n} and "
             f"splits is {splits}."
         )
-    if not 0 < test_fraction < 1:
+    if not 0 <= test_fraction < 1:
         raise ValueError(
-            f"`test_fraction` must lie between 0 and 1, but is {test_fraction!r}. "
+            f"`test_fraction` must be 0 or more and below 1, but is {test_fraction!r}. "
             "It is the share of the rows that are kept for testing."
         )
     n_train = round(n * (1 - test_fraction))
-    if not 0 < n_train < n:
+    if test_fraction and not 0 < n_train < n:
         raise ValueError(
             f"`test_fraction={test_fraction}` of {n} rows leaves {n_train} training and "
             f"{n - n_train} test rows. Both parts need at least one row: change `test_fraction`."

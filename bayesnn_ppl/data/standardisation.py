@@ -134,7 +134,7 @@ class Standardisation:
             ValueError: if `y` is a `StandardisedTarget` that has been standardised already.
         """
         known = getattr(y, "standardisation", None)
-        if known is not None and not known.is_identity:
+        if known is not None and (np.any(known.y_mean) or np.any(known.y_scale != 1.0)):
             raise ValueError(
                 "`y` is already standardised, as the target of a `Dataset` is. Pass targets in "
                 "the data's units, or `numpy.asarray(y)` to apply the map a second time."

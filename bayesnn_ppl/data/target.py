@@ -1,4 +1,4 @@
-"""A target array that remembers the standardisation it was made with."""
+"""Target arrays that remember the standardisation of the data set they are from."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from bayesnn_ppl.data.standardisation import Standardisation
 
 
-class StandardisedTarget(np.ndarray):
-    """A float array of standardised targets, shape (n,) or (n, k), that knows their units.
+class Target(np.ndarray):
+    """A target array that knows the standardisation of its data set.
 
-    A selection of rows, a copy, a pickle and a cast to another float type keep `standardisation`.
-    Every other operation drops it, because its result is no longer in those units: ufuncs,
-    reductions and NumPy functions return a plain array, and a view made in any other way has
-    `standardisation` None. To JAX it is an array like any other.
+    A selection of rows, a copy, a pickle and a cast to a type of the same kind keep
+    `standardisation`. Every other operation drops it, because its result is no longer in those
+    units: ufuncs, reductions and NumPy functions return a plain array, and a view made in any
+    other way has `standardisation` None. To JAX it is an array like any other.
 
     Attributes:
-        standardisation: the map that made the values, or None.
+        standardisation: the map between the data's units and the network's, or None.
     """
 
     standardisation: Standardisation | None
 
     def __new__(cls, values: Any, standardisation: Standardisation) -> Self:
-        """Label `values`, already standardised, with the map that made them."""
+        """Label `values`, already as the network is given them, with the map that made them."""
         target = np.asarray(values).view(cls)
         target.standardisation = standardisation
         return target
@@ -49,7 +49,7 @@ class StandardisedTarget(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         written = options.get("out", ())
         for array in written:
-            if isinstance(array, StandardisedTarget):
+            if isinstance(array, Target):
                 array.standardisation = None
         if written:
             options["out"] = tuple(_plain(array) for array in written)
@@ -69,9 +69,9 @@ class StandardisedTarget(np.ndarray):
         return self.copy()
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
-        """A cast; one to another float type keeps the units."""
+        """A cast; floats that become floats, and labels that become integers, keep the units."""
         result = _plain(self).astype(dtype, *args, **options)
-        return self._keep(result) if result.dtype.kind == "f" else result
+        return self._keep(result) if result.dtype.kind == self.dtype.kind else result
 
     def __reduce__(self) -> tuple[Any, ...]:
         rebuild, arguments, state = cast(tuple[Any, ...], super().__reduce__())
@@ -83,8 +83,16 @@ class StandardisedTarget(np.ndarray):
         self.standardisation = standardisation
 
 
+class StandardisedTarget(Target):
+    """Standardised targets of a regression: floats, shape (n,) or (n, k)."""
+
+
+class Labels(Target):
+    """Labels 0..K-1 of a classification: int32, shape (n,), whose inputs may be standardised."""
+
+
 def _plain(value: Any) -> Any:
-    return value.view(np.ndarray) if isinstance(value, StandardisedTarget) else value
+    return value.view(np.ndarray) if isinstance(value, Target) else value
 
 
 def _selects_rows(key: Any) -> bool:

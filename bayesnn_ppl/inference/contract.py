@@ -11,13 +11,14 @@ from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
+from bayesnn_ppl.data.target import Labels
 from bayesnn_ppl.inference.discrete_latents import check_discrete
 from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
 from bayesnn_ppl.training_keys import KeyedProgram
 
-__all__ = ["ModelSummary", "inspect_model", "observed_distribution"]
+__all__ = ["ModelSummary", "check_task", "inspect_model", "observed_distribution"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,21 @@ def inspect_model(
         discrete_latents=discrete_latents,
         noisy=noisy,
     )
+
+
+def check_task(y: Any, summary: ModelSummary) -> None:
+    """Refuse the labels of a `Dataset` as the numbers of a regression.
+
+    Raises:
+        ValueError: `y` are labels and the likelihood is one of continuous numbers.
+    """
+    if isinstance(y, Labels) and not summary.discrete:
+        classes = int(np.max(y)) + 1
+        raise ValueError(
+            f"`y` are the labels of a classification, and the model's likelihood, "
+            f"{summary.observed}, is for numbers. Give it `likelihoods.categorical({classes})`, or "
+            "numbers: `y.astype(float)`, if the labels mean amounts."
+        )
 
 
 def observed_distribution(model: Model, x: np.ndarray) -> Any:

@@ -18,7 +18,7 @@ from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Approximation, Fitted, Problem
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.inference.contract import check_task, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_training_of_noise
@@ -249,6 +249,7 @@ def make_fit(
     inputs = check_array(x, "x", float64=float64)
     targets = check_array(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets, all_rows=not simulated)
+    check_task(y, summary)
     check_training_of_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)

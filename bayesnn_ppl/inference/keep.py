@@ -10,6 +10,7 @@ import numpy as np
 from bayesnn_ppl.arguments import near_misses, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import check_support
+from bayesnn_ppl.data.dataset import Split
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
 from bayesnn_ppl.model import check_inputs
@@ -157,7 +158,7 @@ def check_keep(
         )
     if keep.probe is None:
         return keep, None
-    given = tuple(keep.probe) if isinstance(keep.probe, tuple) else (keep.probe, None)
+    given = tuple(keep.probe) if isinstance(keep.probe, tuple | Split) else (keep.probe, None)
     if len(given) != 2:
         raise TypeError(f"`Keep(probe=...)` is x or a pair (x, y), not {len(given)} arrays.")
     x = check_array(given[0], "the probe's x", float64=float64)

@@ -16,7 +16,7 @@ from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
-from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
+from bayesnn_ppl.inference.contract import ModelSummary, check_task, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_kernel_of_noise
@@ -155,6 +155,7 @@ def make_plan(
             kernel=kernel,
             all_rows=stream is None and not simulated,
         )
+        check_task(y, summary)
         summary = _tempered(summary, kernel)
         check_kernel_of_noise(kernel, summary)
         if summary.discrete:

@@ -20,6 +20,7 @@ from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe
 from bayesnn_ppl.inference.kernels.base import has_accept_step
 from bayesnn_ppl.inference.traced import Settings
+from bayesnn_ppl.new_inputs import input_range
 
 __all__ = ["describe_fit", "describe_run", "kept"]
 
@@ -172,6 +173,7 @@ def _describe(
         "rows": x.shape[0],
         "input_shape": list(x.shape[1:]),
         "input_dtype": str(x.dtype),
+        "input_range": input_range(x),
         "data_sha256": data_hash(x, y),
     }
 

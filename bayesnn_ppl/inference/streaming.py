@@ -126,6 +126,7 @@ class StreamPlan:
         """What the provenance says of the data, in place of what it says of the first rows."""
         return {
             "rows": self.stream.rows,
+            "input_range": None,  # that of the first rows says little
             "data_sha256": self._hash,
             "streamed": {"chunk": self.stream.chunk, "window": self.stream.window},
         }

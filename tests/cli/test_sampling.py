@@ -225,3 +225,24 @@ def test_options_reach_the_sampler(wine_run):
     assert config["devices"]["mesh"] == {"chain": 1, "data": 1}
     assert config["kernel"] == "HMC" and config["kernel_settings"]["num_leapfrogs"] == 3
     assert config["seed"] == 3 and config["chains"] == 2 and config["warmup"] == 20
+
+
+def test_all_rows_of_a_table_may_train(here, capsys):
+    """Then there is nothing to score it by, and the training rows are those that it is judged at.
+
+    A score at training rows must not stand anywhere as one of held-out rows.
+    """
+    line = "sample linear --data my.csv --target price --test-fraction 0 --out run"
+    assert main([*line.split(), *TINY]) == 0
+    shown = capsys.readouterr()
+    assert "Diagnosis" in shown.out and "Held-out" not in shown.out
+    assert not (here / "run" / "metrics.json").exists()
+    assert main(["diagnose", "run"]) == 0
+    assert main(["predict", "run"]) == 0
+    assert len(capsys.readouterr().out.splitlines()[-40:]) == 40
+    assert main(["evaluate", "run"]) == 1
+    assert "none are left to score it. Give others with --data" in capsys.readouterr().err
+    assert main(["evaluate", "run", "--data", "my.csv"]) == 0
+    assert main(["report", "run"]) == 0
+    page = next(here.glob("**/*.html")).read_text(encoding="utf-8")
+    assert "RMSE" not in page and "rmse" not in page

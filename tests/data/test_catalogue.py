@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl import data
-from bayesnn_ppl.data import synthetic, uci
+from bayesnn_ppl.data import Labels, synthetic, uci
 
 OFFLINE = [name for name, line in data.names().items() if "BAYESNN_DATA" not in line]
 FILED = list(uci.SETS)
@@ -28,7 +28,7 @@ def check_dataset(dataset):
             assert y.dtype == np.float32 and y.standardisation == dataset.standardisation
             assert dataset.class_names is None and dataset.classes is None
         else:
-            assert type(y) is np.ndarray and y.dtype == np.int32
+            assert isinstance(y, Labels) and y.dtype == np.int32
             assert set(y) <= set(range(dataset.classes))
     assert len(dataset.sha256) == 64 and len(dataset.description) > 10
     assert len(repr(dataset)) < 200 and dataset.name in repr(dataset)

@@ -120,7 +120,7 @@ REFUSED = {
     "number classes": (table(), {"task": "classification"}, "at row 1.*is no class label"),
     "unknown task": (table(), {"task": "ranking"}, "`task` must be 'regression' or"),
     "unknown split": (table(), {"split": 20}, "`split` must be an integer from 0 to 19"),
-    "fraction": (table(), {"test_fraction": 1.0}, "`test_fraction` must lie between 0 and 1"),
+    "fraction": (table(), {"test_fraction": 1.0}, "`test_fraction` must be 0 or more and below 1"),
     "single column": ({"price": range(20)}, {}, "the single column `price`"),
     "row number": (table() | {" ": range(30)}, {}, "Column 4 of the file .* has no name"),
     "no header": ({"1.5": [1, 2], "2": [3, 4]}, {}, "must be a header"),

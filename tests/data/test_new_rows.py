@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from bayesnn_ppl.data import StandardisedTarget, load_table, read_split, read_target
+from bayesnn_ppl.data import Labels, StandardisedTarget, load_table, read_split, read_target
 
 
 def houses(rows=40):
@@ -64,7 +64,7 @@ def test_labels_are_those_of_the_training_classes(tmp_path):
     assert read_split(new, **fields(dataset)).y.tolist() == [2, 1]
     new.write_text("age,income,kind\n1,2,01\n3,4,01\n")
     x, y = read_split(new, **fields(dataset))
-    assert y.tolist() == [0, 0] and type(y) is np.ndarray and y.dtype == np.int32
+    assert y.tolist() == [0, 0] and isinstance(y, Labels) and y.dtype == np.int32
     new.write_text("c\n1.0\n0\n")
     assert read_target(new, "c", class_names=("0", "1")).tolist() == [1, 0]
     new.write_text("c\nTRUE\nFalse\n")

@@ -41,8 +41,8 @@ def test_splits_are_partitions_and_start_alike():
     [
         ({"n": 1}, "at least 2 rows"),
         ({"n": 10, "splits": 0}, "at least 1 split"),
-        ({"n": 10, "test_fraction": 0.0}, "between 0 and 1"),
-        ({"n": 10, "test_fraction": 1.5}, "between 0 and 1"),
+        ({"n": 10, "test_fraction": -0.1}, "0 or more and below 1"),
+        ({"n": 10, "test_fraction": 1.5}, "0 or more and below 1"),
         ({"n": 10, "test_fraction": 0.01}, "leaves 10 training and 0 test rows"),
     ],
 )

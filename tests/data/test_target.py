@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
-from bayesnn_ppl.data import Standardisation, StandardisedTarget
+from bayesnn_ppl.data import Labels, Standardisation, StandardisedTarget
 
 UNITS = Standardisation(np.zeros(1), np.ones(1), 3.0, 2.0)
 
@@ -132,3 +132,13 @@ def test_numpyro_models_take_it_unchanged(y):
     sampler = numpyro.infer.MCMC(kernel, num_warmup=5, num_samples=5, progress_bar=False)
     sampler.run(jax.random.PRNGKey(0), y)
     assert sampler.get_samples()["location"].shape == (5,)
+
+
+def test_labels_keep_the_standardisation_of_their_inputs():
+    units = Standardisation([1.0], [2.0], 0.0, 1.0)
+    labels = Labels(np.arange(3, dtype=np.int32), units)
+    for kept in (labels[1:], labels.astype(np.int64), pickle.loads(pickle.dumps(labels))):
+        assert isinstance(kept, Labels) and kept.standardisation == units
+    for plain in (labels.astype(np.float32), labels + 1, labels == 1):
+        assert type(plain) is np.ndarray
+    np.testing.assert_array_equal(units.apply_y(labels), [0, 1, 2])

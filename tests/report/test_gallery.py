@@ -39,6 +39,14 @@ def test_minibatch_noise_heats_sghmc_where_the_step_is_long():
     assert long.kinetic.mean() > short.kinetic.mean()
 
 
+def test_a_run_whose_chains_all_stop_is_shown_to_its_end():
+    found = run("banana", "SGHMC", 0.3, 0.25, 240, 0)
+    assert found.draws.shape == (4, 240, 2) and found.kinetic.shape == (240,)
+    assert (found.draws[:, 1:] == found.draws[:, :1]).all(), "it stops at its first draw"
+    page = gallery_page(draws=240, targets=("banana",), samplers=("SGHMC",)).html
+    assert '"banana/SGHMC/2/0"' in page
+
+
 def test_the_page_holds_the_draws():
     page = gallery_page(draws=40, targets=("banana",), samplers=("HMC",))
     data = json.loads(re.search(r'id="runs">(.*?)</script>', page.html, re.DOTALL)[1])

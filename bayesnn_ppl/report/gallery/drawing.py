@@ -147,7 +147,8 @@ def _how() -> str:
         "from fixed starts, without a warm-up, so that adaptation hides nothing. SGLD and SGHMC "
         "take minibatches of 8 of 32 rows, whose gradients have a standard deviation of about 1 "
         "around the exact one; where the step is long this noise and the discretisation heat "
-        "them. SVGD moves 20 particles together, and is no Markov chain.",
+        "them, and a chain whose numbers overflow stops where it is. SVGD moves 20 particles "
+        "together, and is no Markov chain.",
         "At temperature T the target is exp(-U/T). The configurational temperature is the mean of "
         "⟨z, ∇U⟩/2 over the draws so far, and T where the law is right and the tails have been "
         "seen; the kinetic one, of the momenta, is recorded by SGHMC. R-hat and the bulk "

@@ -188,7 +188,7 @@ def run(target: str, sampler: str, step: float, temperature: float, draws: int, 
             init={"u": _STARTS / step},
             progress=False,
         )
-    z = np.asarray(posterior.draws["u"] * step, np.float32)
+    z = _to_the_end(np.asarray(posterior.draws["u"] * step, np.float32), draws)
     statistics = posterior.statistics
     kinetic = statistics.get("kinetic_temperature")
     accepted = statistics.get("acceptance_rate")
@@ -199,8 +199,16 @@ def run(target: str, sampler: str, step: float, temperature: float, draws: int, 
         accepted=float("nan") if accepted is None else float(np.mean(accepted)),
         kinetic=None
         if kinetic is None
-        else temperature * np.asarray(kinetic, np.float64).reshape(CHAINS, draws, -1).mean((0, 2)),
+        else temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2)),
     )
+
+
+def _to_the_end(a: NDArray[Any], draws: int) -> NDArray[Any]:
+    """Draws (chain, k, ...) as (chain, draws, ...): a run ends where the last chain has stopped,
+    and a chain that has stopped stays where it was.
+    """
+    missing = draws - a.shape[1]
+    return np.pad(a, [(0, 0), (0, missing)] + [(0, 0)] * (a.ndim - 2), mode="edge")
 
 
 def stein(target: str, rate: float, temperature: float, draws: int, seed: int) -> Run:

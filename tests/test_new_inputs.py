@@ -1,0 +1,133 @@
+"""New rows in the data's units, labels and numbers, and draws under the names of sites."""
+
+import warnings
+
+import jax
+import numpy as np
+import pandas
+import polars
+import pytest
+from numpyro.infer import Predictive, log_likelihood
+
+import bayesnn_ppl as bnn
+
+DATA = {name: bnn.data.load(name) for name in ("diabetes", "wine")}
+RAW = {name: data.standardisation.undo_x(data.test.x) for name, data in DATA.items()}
+RUN = {"warmup": 20, "draws": 20, "chains": 2, "seed": 0, "progress": False}
+
+
+def sampled(name, y=None, **likelihood):
+    data = DATA[name]
+    kernel = bnn.kernels.HMC(bnn.models.linear(**likelihood), num_leapfrogs=5)
+    return bnn.sample(kernel, data.train.x, data.train.y if y is None else y, **RUN)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {
+        "diabetes": sampled("diabetes"),
+        "wine": sampled("wine", likelihood=bnn.likelihoods.categorical(3)),
+    }
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_rows_in_the_datas_units_are_predicted_as_their_standardised_selves(runs, name):
+    data, posterior = DATA[name], runs[name]
+    expected = posterior.predict(data.test.x).mean
+    np.testing.assert_allclose(posterior.predict(RAW[name], raw=True).mean, expected, rtol=1e-4)
+    np.testing.assert_allclose(data.transform(RAW[name]), data.test.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("library", [pandas, polars])
+def test_the_columns_of_a_table_are_matched_by_name(library):
+    data, raw = DATA["diabetes"], RAW["diabetes"]
+    columns = {name: raw[:, j] for j, name in reversed(list(enumerate(data.feature_names)))}
+    table = library.DataFrame({"ward": ["a"] * len(raw), **columns})
+    np.testing.assert_allclose(data.transform(table), data.test.x, atol=1e-5)
+    with pytest.raises(ValueError, match=r"`rows` lacks 1 of the 10 features.*`bmi`"):
+        data.transform(table[[name for name in data.feature_names if name != "bmi"]])
+    columns["age"] = [*raw[:-1, 0], np.nan]
+    with pytest.raises(ValueError, match=r"`age` \(1 of 44 rows, first at row 43\)"):
+        data.transform(library.DataFrame(columns))
+
+
+def test_what_cannot_be_transformed_says_why(runs):
+    data, posterior, raw = DATA["diabetes"], runs["diabetes"], RAW["diabetes"]
+    with pytest.raises(ValueError, match=r"must have shape \(n, 10\).*Give one row as"):
+        data.transform(raw[0])
+    with pytest.raises(ValueError, match="no `x` is given"):
+        posterior.predict(raw=True)
+    with pytest.raises(ValueError, match="does not know the names of its features"):
+        posterior.predict(pandas.DataFrame(raw), raw=True)
+    plain = sampled("diabetes", np.asarray(data.train.y))
+    with pytest.raises(ValueError, match="does not know how its inputs were standardised"):
+        plain.predict(raw, raw=True)
+
+
+def test_inputs_far_outside_the_training_range_are_reported(runs):
+    posterior, x = runs["diabetes"], DATA["diabetes"].test.x
+    far = "44 of 44 rows of `x` lie far outside .*feature 0 is .*4 features more.*raw=True"
+    for asked in (posterior.predict, posterior.function_values, posterior.diagnose):
+        with pytest.warns(UserWarning, match=far) as caught:
+            asked(RAW["diabetes"])
+        assert {w.filename for w in caught if "far outside" in str(w.message)} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior.predict(x)
+        # As far outside as the training range is wide: an extrapolation that a plot shows.
+        high, low = DATA["diabetes"].train.x.max(axis=0), DATA["diabetes"].train.x.min(axis=0)
+        posterior.predict((high + 0.99 * (high - low))[None])
+
+
+def test_token_ids_and_images_have_their_ranges():
+    from bayesnn_ppl.new_inputs import input_range
+
+    assert input_range(np.zeros((4, 7), np.int32)) is None
+    pixels = np.stack([np.zeros((5, 2, 2)), np.ones((5, 2, 2))], axis=-1).astype(np.float32)
+    assert input_range(pixels) == {"low": [0.0, 1.0], "high": [0.0, 1.0]}
+
+
+def test_labels_are_no_numbers_of_a_regression():
+    with pytest.raises(ValueError, match=r"labels of a classification.*categorical\(3\)"):
+        sampled("wine")
+    with pytest.raises(ValueError, match=r"labels of a classification.*categorical\(3\)"):
+        bnn.fit(bnn.approximations.MAP(bnn.models.linear()), *DATA["wine"].train, progress=False)
+    assert sampled("wine", DATA["wine"].train.y.astype(np.float32)).provenance["rows"] == 160
+
+
+def test_draws_by_site_are_those_that_numpyro_takes(runs):
+    posterior, data = runs["diabetes"], DATA["diabetes"]
+    samples = posterior.samples()
+    assert samples.keys() == posterior.samples(group_by_chain=True).keys()
+    assert samples["net/Dense_0.kernel"].shape == (40, 10, 1)
+    assert posterior.samples(group_by_chain=True)["net/Dense_0.kernel"].shape == (2, 20, 10, 1)
+    densities = log_likelihood(posterior.model, samples, *data.test)["y"]
+    expected = posterior.log_likelihood(data.test.x, np.asarray(data.test.y))
+    log_scale = np.log(data.standardisation.y_scale)  # `log_likelihood` is per unit of the data
+    np.testing.assert_allclose(
+        densities, np.reshape(expected, densities.shape) + log_scale, atol=1e-3
+    )
+    dotted = {name: a.reshape(-1, *a.shape[2:]) for name, a in posterior.draws.items()}
+    with pytest.warns(UserWarning, match=r"given as `net\.Dense_0.*`posterior\.samples\(\)`"):
+        Predictive(posterior.model, dotted)(jax.random.key(0), data.test.x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Predictive(posterior.model, samples)(jax.random.key(0), data.test.x)
+
+
+def test_a_part_is_sliced_by_rows():
+    part = DATA["diabetes"].train
+    x, y = part
+    few, chosen = part[:30], part[np.arange(len(part)) % 2 == 0]
+    assert len(part) == len(x) == 398 and len(few) == 30 and len(chosen) == 199
+    np.testing.assert_array_equal(few.y, y[:30])
+    assert few.y.standardisation == DATA["diabetes"].standardisation
+    np.testing.assert_array_equal(chosen.x, x[::2])
+    with pytest.raises(TypeError, match=r"`part\.x` and `part\.y` are the arrays"):
+        part[0]
+
+
+def test_all_rows_may_train():
+    x, y = np.random.default_rng(0).normal(size=(2, 40))
+    data = bnn.data.from_arrays(x[:, None], y, test_fraction=0)
+    assert len(data.train) == 40 and len(data.test) == 0
