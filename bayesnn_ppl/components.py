@@ -73,7 +73,7 @@ def _allowed(base: Any) -> str:
     if support is constraints.nonnegative_integer:
         return (
             "counts must be 0, 1, 2, … in the data's own units. Load data with "
-            "`standardise=False`, or take standardised counts back: "
+            '`standardise="inputs"`, or take standardised counts back: '
             "`np.rint(y.standardisation.undo_y(y))`. Other numbers need another likelihood."
         )
     allowed = (

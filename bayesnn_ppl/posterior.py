@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, has_hash
 from bayesnn_ppl.components import Components
 from bayesnn_ppl.identity import describe
 from bayesnn_ppl.new_inputs import standardised, warn_outside
@@ -264,6 +264,18 @@ class Posterior:
         components = self._components(x, memory)
         warn_outside(components.x, self.provenance)
         return Prediction(components, centre=centre, scale=scale)
+
+    def is_trained_on(self, x: Any, y: Any) -> bool:
+        """Whether these are the training data, prepared as `sample` was given them.
+
+        Args:
+            x, y: all training rows, (N, ...) each.
+        """
+        run = self.provenance
+        float64 = run["precision"] == "float64"
+        x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
+        known = run.get("data_sha256")
+        return isinstance(known, str) and has_hash(x, y, known)
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray | None]:
         probe = self.probe

@@ -10,6 +10,7 @@ type Row = Mapping[str, Any]
 AMPLE = 4  # times the draws needed
 _TITLES = {
     "seen": "Four chains or more, which together have been in every mode",
+    "biased": "Kernels whose spreads are off by 5 to 20 %",
     "few": "Fewer than four chains, or starts closer together than draws",
     "unseen": "Modes that no chain has been in",
     "fitted": "Approximations",

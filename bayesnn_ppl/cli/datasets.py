@@ -1,9 +1,9 @@
 """The data of `bayesnn sample`: the options that choose them, and loading them."""
 
-from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.cli.options import COUNTS
 from bayesnn_ppl.cli.parser import Parser, choice, option, share, whole
 
 __all__ = ["DATA_OPTIONS", "add_data", "add_split", "load_data"]
@@ -120,21 +120,13 @@ def add_split(group: object) -> None:
 
 
 def load_data(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The data set of the options, and the arguments of `data.load` that bring it back."""
+    """The data set of the options, and the arguments of `data.load` that bring it back.
+
+    Counts stay as they are, and their inputs are standardised.
+    """
     given = {name: options[name] for name in DATA_OPTIONS if options[name] is not None}
-    if "vocabulary" in given:
-        given["vocabulary"] = str(Path(given["vocabulary"]).resolve())
+    if options.get("likelihood") in COUNTS:
+        given["standardise"] = "inputs"
     dataset = bnn.data.load(options["data"], **given)
-    return dataset, {"name": _lasting_name(options["data"], dataset), **given}
-
-
-def _lasting_name(given: str, dataset: Any) -> str:
-    """A name that brings the data back from any folder: whole paths, and whole names of sources."""
-    if given.startswith(("tfds:", "openml:")):
-        return given
-    path = Path(given)
-    # As in `data.load`, `mnist` is the data set though there be a folder of that name.
-    known = path.name == given and dataset.name in bnn.data.names()
-    if path.is_file() or (path.is_dir() and not known):
-        return str(path.resolve())
-    return str(dataset.name)
+    assert dataset.loaded_by is not None
+    return dataset, dict(dataset.loaded_by)

@@ -7,12 +7,29 @@ from bayesnn_ppl.cli.prior_families import FAMILIES
 
 __all__ = [
     "AUGMENTATIONS",
+    "COUNTS",
+    "LIKELIHOODS",
     "MODEL_OPTIONS",
     "add_folder",
     "add_keep",
     "add_model",
     "add_sampling",
 ]
+
+LIKELIHOODS = {
+    "gaussian": "regression",
+    "heteroscedastic": "regression",
+    "laplace": "regression",
+    "student_t": "regression",
+    "mixture_density": "regression",
+    "quantile": "regression",
+    "poisson": "regression",
+    "negative_binomial": "regression",
+    "categorical": "classification",
+    "bernoulli": "classification",
+    "ordinal": "classification",
+}
+COUNTS = ("poisson", "negative_binomial")
 
 # Attributes of the parsed arguments that belong to some models. They are None where they were not
 # given, so that a command can refuse what does not apply.
@@ -216,9 +233,11 @@ def add_model(parser: Parser) -> None:
     option(
         group,
         "--likelihood",
-        "distribution of the target",
-        type=choice("gaussian", "heteroscedastic", "categorical", "bernoulli"),
-        metavar="{gaussian,heteroscedastic,categorical,bernoulli}",
+        "distribution of the target; mixture_density has three components, quantile the levels "
+        "0.05, 0.5 and 0.95, and poisson and negative_binomial take counts, which are not "
+        "standardised",
+        type=choice(*LIKELIHOODS),
+        metavar="{" + ",".join(LIKELIHOODS) + "}",
         unit="word",
         shown="gaussian for regression, categorical for classification",
     )

@@ -22,7 +22,7 @@ _QUANTILES = (0.05, 0.95)
 
 def run_predict(arguments: argparse.Namespace) -> int:
     """Write the predictions to standard output or to a new file."""
-    out = None if arguments.out is None else Path(arguments.out)
+    out = None if arguments.out in (None, "-") else Path(arguments.out)
     if out is not None and out.exists():
         raise FileExistsError(
             f"`{out}` exists, and a file is never written over. Choose another name, or remove it."

@@ -45,7 +45,7 @@ def _judged(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None, bool]
     folder = storage.fetched(arguments.run_folder)
     run = open_run(folder)
     posterior = bnn.load(folder)
-    without = "file" in run.model and arguments.model is None
+    without = "zoo" not in run.model and arguments.model is None
     if (
         arguments.data is None
         and posterior.probe is not None
@@ -84,9 +84,11 @@ def _training_rows(run: Run, posterior: Any) -> Any:
     if made.get("accept_step") or made.get("approximation") is not None:
         return None
     try:
-        return tuple(run.load_data().train)
+        train = tuple(run.load_data().train)
     except (OSError, ValueError):  # a file that was moved or changed: judged without
         return None
+    # In Python a part of the data may have been given.
+    return train if posterior.is_trained_on(*train) else None
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:

@@ -225,10 +225,13 @@ def _subject(
     kept = kept and posterior.probe is not None
     rows: dict[str, Any] = {}
     if program is not None and posterior.has_weights and not kept:
-        dataset = run.load_data()
         posterior = bnn.load(folder, predicting(run, posterior.provenance, program))
-        x, y = held_out(dataset)
-        rows = {"x": x, "y": y, "train": tuple(dataset.train)}
+        if run.data:
+            dataset = run.load_data()
+            x, y = held_out(dataset)
+            train = tuple(dataset.train)
+            # In Python a part of the data may have been given.
+            rows = {"x": x, "y": y, "train": train if posterior.is_trained_on(*train) else None}
     words = {
         "command": run.command,
         "data": f"{run.model_label} on {run.data_label}",

@@ -27,6 +27,7 @@ def inputs(run: Run, data: str | None, *, split: int | None = None) -> tuple[np.
     Raises:
         ValueError: the features are not those of the run, or a split is given for a file.
     """
+    _require_names(run, data)
     if data is not None and _is_table(data):
         if split is not None:
             raise ValueError("--split is for data sets; of a file every row is predicted.")
@@ -50,6 +51,7 @@ def inputs_and_targets(run: Run, data: str | None) -> tuple[np.ndarray, Any, str
     Raises:
         ValueError: features or target are not those of the run.
     """
+    _require_names(run, data)
     if data is not None and _is_table(data):
         x, y = bnn.data.read_split(
             data,
@@ -79,6 +81,15 @@ def inputs_and_targets(run: Run, data: str | None) -> tuple[np.ndarray, Any, str
     return x, (y if run.class_names is not None else _standardised(run, y)), label
 
 
+def _require_names(run: Run, data: str | None) -> None:
+    if data is not None and not run.feature_names:
+        raise ValueError(
+            "The run was made in Python from arrays, and does not know the names of its features, "
+            "by which --data is matched. Predict in Python, or train on `bayesnn_ppl.data.load` "
+            "or `from_arrays`, whose targets remember them."
+        )
+
+
 def _standardised(run: Run, y: Any) -> np.ndarray:
     return run.units.apply_y(np.asarray(y)).astype(np.float32)
 
@@ -90,14 +101,14 @@ def _is_table(data: str) -> bool:
 def _dataset(run: Run, data: str | None, split: int | None) -> tuple[Any, bool]:
     """A data set, and whether its rows are already in the units of the run's model."""
     if data is None:
-        if split is None or split == run.data["split"]:
+        if split is None or split == run.data.get("split"):
             return run.load_data(), True
         data = str(run.data["name"])
         dataset = bnn.data.load(**{**run.data, "split": split, "standardise": False})
     else:
-        chosen = run.data["split"] if split is None else split
+        chosen = run.data.get("split", 0) if split is None else split
         dataset = bnn.data.load(data, split=chosen, standardise=False)
-        if dataset.name == run.data_label and chosen == run.data["split"]:
+        if dataset.name == run.data_label and chosen == run.data.get("split"):
             return run.load_data(), True
     same_features(run, dataset, data)
     return dataset, False

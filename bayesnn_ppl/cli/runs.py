@@ -24,13 +24,15 @@ class Run:
     """What a saved run remembers besides the posterior.
 
     Attributes:
-        made_by: "bayesnn sample" or "bayesnn demo".
-        model: `{"zoo": name, "options": {...}}`, or `{"file": name, "name": ..., "sha256": ...}`.
+        made_by: "bayesnn sample", "bayesnn fit", "bayesnn demo", or "Python".
+        model: `{"zoo": name, "options": {...}}`, or `{"file": name, "name": ..., "sha256": ...}`;
+            `{}` of a run from Python.
         posterior_temperature: 1 is Bayes.
-        data: the arguments of `data.load`.
+        data: the arguments of `data.load`; `{}` of arrays that were given in Python.
         data_sha256: hash of the values.
         task: "regression" or "classification".
-        feature_names, target_name, class_names: of the data; class_names is None in regression.
+        feature_names, target_name, class_names: of the data; class_names is None in regression,
+            and feature_names is empty where they are not known.
         standardisation: `Standardisation.to_dict()`.
         kernel: the options of `bayesnn sample` that made the kernel; empty for a demo.
         reference: whose predictions at the test rows the run is compared with, or None.
@@ -61,12 +63,14 @@ class Run:
     @property
     def data_label(self) -> str:
         """The data in a few words."""
-        return Path(str(self.data["name"])).stem
+        return Path(str(self.data["name"])).stem if self.data else "arrays"
 
     @property
     def model_label(self) -> str:
         """The model in a few words."""
-        return self.model.get("zoo") or Path(self.model["file"]).name
+        if "zoo" in self.model:
+            return str(self.model["zoo"])
+        return Path(self.model["file"]).name if "file" in self.model else "a program from Python"
 
     def write(self, folder: Path) -> None:
         """Write `run.json` into the folder."""
@@ -79,8 +83,14 @@ class Run:
             split: another split than that of the run.
 
         Raises:
-            ValueError: the data have changed since.
+            ValueError: the data have changed since, or were arrays given in Python.
         """
+        if not self.data:
+            raise ValueError(
+                "The run was made in Python from arrays, which it does not keep, so that it has no "
+                "rows of its own here. Give rows with --data, or name the data set there: targets "
+                "of `bayesnn_ppl.data.load` are remembered."
+            )
         options = dict(self.data) if split is None else {**self.data, "split": split}
         dataset = bnn.data.load(**options)
         # Of a synthetic set the split is the seed: another one has other values.
@@ -113,6 +123,11 @@ class Run:
             options = self.model["options"]
             program = zoo.build(self.model["zoo"], options, task=self.task, classes=classes)
             return _tempered(program, self.posterior_temperature), None
+        if given is None and not self.model:
+            raise ValueError(
+                "The run was made in Python, and its program is needed here. Give the file that "
+                "defines it: `--model file.py:NAME`."
+            )
         if given is None:
             raise ValueError(
                 f"The run was made with a program of your own, `{self.model['file']}`. Code is "
@@ -122,6 +137,8 @@ class Run:
         if not zoo.is_file(given):
             raise ValueError(f"--model takes the path of a .py file, not `{given}`.")
         path, name = split_name(given)
+        if not self.model:  # `bnn.load` holds it against the run
+            return load_program(path, name), path
         if ":" not in given:
             name = self.model["name"]
         program = load_program(path, name)
@@ -168,7 +185,7 @@ def remember(
 
 
 def open_run(folder: Path) -> Run:
-    """Read the `run.json` of a folder.
+    """Read the `run.json` of a folder, or what a run from Python knows of itself.
 
     Raises:
         FileNotFoundError: the folder, or the file in it, does not exist.
@@ -183,15 +200,11 @@ def open_run(folder: Path) -> Run:
         )
     file = folder / FILE
     if not file.is_file():
-        saved = (folder / "posterior.zarr").is_dir()
+        if (folder / "config.json").is_file():
+            return _from_python(bnn.load(folder).provenance)
         raise FileNotFoundError(
-            f"The folder `{folder}` has no {FILE}, so it is no run of `bayesnn sample`. "
-            + (
-                "It holds a posterior saved from Python: open it there, "
-                "`bayesnn_ppl.load(folder, model=model)`."
-                if saved
-                else "Give the folder that `bayesnn sample` made."
-            )
+            f"The folder `{folder}` has no {FILE} and no config.json, so it is no run. Give the "
+            "folder that `bayesnn sample` made, or the `out=` of `bayesnn_ppl.sample`."
         )
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
@@ -203,6 +216,27 @@ def open_run(folder: Path) -> Run:
             f"The file `{file}` cannot be read: {error}. It is written by `bayesnn sample`; "
             "sample again if it is damaged."
         ) from error
+
+
+def _from_python(made: dict[str, Any]) -> Run:
+    facts = made.get("dataset") or {}
+    units = made["standardisation"]
+    if units is None:
+        shape = made["input_shape"]
+        units = bnn.data.Standardisation.identity(shape[-1] if shape else 1).to_dict()
+    labels = made["observed"].startswith(("Categorical", "Bernoulli"))
+    return Run(
+        made_by="Python",
+        model={},
+        posterior_temperature=1.0,  # the program that is given has its own
+        data=facts.get("loaded_by") or {},
+        data_sha256=facts.get("sha256") or made["data_sha256"],
+        task=facts.get("task") or ("classification" if labels else "regression"),
+        feature_names=facts.get("feature_names") or [],
+        target_name=facts.get("target_name") or "y",
+        class_names=facts.get("class_names"),
+        standardisation=units,
+    )
 
 
 def _near(folder: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.arguments import near_misses
-from bayesnn_ppl.cli.options import MODEL_OPTIONS
+from bayesnn_ppl.cli.options import LIKELIHOODS, MODEL_OPTIONS
 from bayesnn_ppl.cli.prior_families import prior_of
 
 __all__ = [
@@ -23,12 +23,7 @@ __all__ = [
     "tasks",
 ]
 
-_LIKELIHOODS = {
-    "gaussian": "regression",
-    "heteroscedastic": "regression",
-    "categorical": "classification",
-    "bernoulli": "classification",
-}
+_COMPONENTS = 3  # of a mixture density, as `--help` says
 
 # Models that are not for tables: the shape of one input, and the number of classes, that their
 # published parameter counts are for. An input of one axis is a sequence of tokens.
@@ -170,10 +165,10 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
     usual = "categorical" if task == "classification" else "gaussian"
     name = options.pop("likelihood", usual)
     noise = options.pop("noise_scale", None)
-    if _LIKELIHOODS[name] != task:
-        fit = " and ".join(f"`{known}`" for known, of in _LIKELIHOODS.items() if of == task)
+    if LIKELIHOODS[name] != task:
+        fit = " and ".join(f"`{known}`" for known, of in LIKELIHOODS.items() if of == task)
         raise ValueError(
-            f"The likelihood `{name}` is for {_LIKELIHOODS[name]}, but the data are for {task}. "
+            f"The likelihood `{name}` is for {LIKELIHOODS[name]}, but the data are for {task}. "
             f"Likelihoods for {task} are {fit}."
         )
     if noise is not None and name != "gaussian":
@@ -188,9 +183,11 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
         )
     if name == "gaussian":
         return bnn.likelihoods.gaussian(noise)
-    if name == "categorical":
+    if name in ("categorical", "ordinal"):
         assert classes is not None  # the data are for classification
-        return bnn.likelihoods.categorical(classes)
+        return getattr(bnn.likelihoods, name)(classes)
+    if name == "mixture_density":
+        return bnn.likelihoods.mixture_density(_COMPONENTS)
     return getattr(bnn.likelihoods, name)()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bayesnn_ppl.data import checks
 from bayesnn_ppl.data.dataset import Dataset, assemble
 from bayesnn_ppl.data.splits import TEST_FRACTION, split_rows
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 _ORIGIN = checks.Origin(
     table="The array `x`",
@@ -31,7 +31,7 @@ def from_arrays(
     split: int = 0,
     name: str = "arrays",
     feature_names: Sequence[str] | None = None,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A `Dataset` from arrays in the data's units, checked, split and standardised.
 
@@ -86,7 +86,7 @@ def user_dataset(
     origin: checks.Origin,
     test_fraction: float,
     split: int,
-    standardise: bool,
+    standardise: Units,
     feature_names: Sequence[str],
     target_name: str,
     class_names: Sequence[str] | None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesnn_ppl.data.dataset import Dataset, assemble
 from bayesnn_ppl.data.splits import split_rows
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ SETS = {
 }
 
 
-def load_bundled(name: str, *, split: int, standardise: bool) -> Dataset:
+def load_bundled(name: str, *, split: int, standardise: Units) -> Dataset:
     """One of `SETS`, split 90/10 by the rule of `uci_split_indices`, splits 0..19."""
     from sklearn import datasets
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from bayesnn_ppl.data import (
     uci,
 )
 from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 _Source = tuple[str, Callable[..., Dataset], tuple[str, ...]]
 
@@ -58,7 +59,7 @@ def load(
     name: str | os.PathLike[str],
     *,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
     target: str | None = None,
     task: Task | None = None,
     test_fraction: float | None = None,
@@ -87,6 +88,7 @@ def load(
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
             the training rows, and published image sets by their usual means and scales.
             `train.y.standardisation` brings targets back to the data's units. Token ids stay.
+            "inputs" leaves y as it is, for counts.
         target: tables, .npz files, TFDS, OpenML: the column, array or feature to predict;
             CIFAR-100: "label" or "coarse_label".
         task: tables, arrays, OpenML: "regression" or "classification"; None infers it.
@@ -126,7 +128,27 @@ def load(
             f"{' and '.join(refused)} cannot be chosen for {source[0].lower()}{source[1:]}, which "
             f"takes the options {known}."
         )
-    return loader(split=split, standardise=standardise, **given)
+    dataset: Dataset = loader(split=split, standardise=standardise, **given)
+    by = {"name": _lasting_name(text, dataset), "split": split, **given}
+    if standardise is not True:
+        by["standardise"] = standardise
+    folders = {key: str(Path(by[key]).resolve()) for key in _PLACES if key in by}
+    return replace(dataset, loaded_by=by | folders)
+
+
+_PLACES = ("data_dir", "manual_dir", "vocabulary")
+
+
+def _lasting_name(given: str, dataset: Dataset) -> str:
+    """A name that brings the data back from any folder: whole paths, and whole names of sources."""
+    if given.startswith(("tfds:", "openml:")):
+        return given
+    path = Path(given)
+    # `mnist` is the data set though there be a folder of that name.
+    known = path.name == given and dataset.name in names()
+    if path.is_file() or (path.is_dir() and not known):
+        return str(path.resolve())
+    return dataset.name
 
 
 def _source(text: str) -> _Source:
@@ -199,7 +221,7 @@ def _one_split(key: str, loader: Callable[..., Dataset]) -> Callable[..., Datase
     return checked
 
 
-def _load_imdb(*, standardise: bool, **options: Any) -> Dataset:
+def _load_imdb(*, standardise: Units, **options: Any) -> Dataset:
     # Token ids are names of words: there is nothing to standardise.
     return imdb.load_imdb(**options)
 

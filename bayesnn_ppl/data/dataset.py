@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.data.standardisation import Standardisation, Task
-from bayesnn_ppl.data.target import Labels, StandardisedTarget
+from bayesnn_ppl.data.standardisation import Standardisation, Task, Units
+from bayesnn_ppl.data.target import Labels, StandardisedTarget, Target
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +73,7 @@ class Dataset:
         validation: a third part, where a published protocol or the source has one; else None.
         vocabulary: the rank of each word, where x holds the ids of texts that were encoded here
             (`encode_texts` encodes new ones with it); else None.
+        loaded_by: the arguments of `data.load` that bring it back; None of arrays in memory.
     """
 
     name: str
@@ -87,6 +88,21 @@ class Dataset:
     sha256: str
     validation: Split | None = None
     vocabulary: Mapping[str, int] | None = None
+    loaded_by: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        facts = {
+            "name": self.name,
+            "loaded_by": None if self.loaded_by is None else dict(self.loaded_by),
+            "sha256": self.sha256,
+            "task": self.task,
+            "feature_names": list(self.feature_names),
+            "target_name": self.target_name,
+            "class_names": None if self.class_names is None else list(self.class_names),
+        }
+        for part in (self.train, self.test, self.validation):
+            if part is not None and isinstance(part.y, Target):
+                part.y.dataset = facts
 
     @property
     def classes(self) -> int | None:
@@ -152,7 +168,7 @@ def assemble(
     task: Task,
     train_rows: np.ndarray,
     test_rows: np.ndarray,
-    standardise: bool,
+    standardise: Units,
     feature_names: Sequence[str],
     target_name: str,
     class_names: Sequence[str] | None,
@@ -175,7 +191,9 @@ def assemble(
             f"and the test part (first row {shared[0]}, counted from 0). Its file is damaged."
         )
     if standardise:
-        standardisation = Standardisation.fit(x[train_rows], y[train_rows], task)
+        standardisation = Standardisation.fit(
+            x[train_rows], y[train_rows], task, targets=standardise != "inputs"
+        )
     else:
         standardisation = Standardisation.identity(x.shape[-1], y.shape[1] if y.ndim > 1 else None)
 

@@ -15,7 +15,7 @@ from bayesnn_ppl.data.csv_files import TooLarge, read_csv, require_room
 from bayesnn_ppl.data.dataset import Dataset
 from bayesnn_ppl.data.frames import features_of, from_frame
 from bayesnn_ppl.data.splits import TEST_FRACTION
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 if TYPE_CHECKING:
     import pandas
@@ -31,7 +31,7 @@ def load_table(
     task: Task | None = None,
     test_fraction: float = TEST_FRACTION,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A `Dataset` from a CSV or Parquet file, one row per observation.
 
@@ -79,7 +79,7 @@ def load_csv(
     task: Task | None = None,
     test_fraction: float = TEST_FRACTION,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A `Dataset` from a CSV file: `load_table`, which takes the same arguments."""
     return load_table(

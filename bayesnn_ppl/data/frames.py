@@ -11,7 +11,7 @@ import numpy as np
 from bayesnn_ppl.data import checks
 from bayesnn_ppl.data.arrays import user_dataset
 from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 if TYPE_CHECKING:
     import pandas
@@ -47,7 +47,7 @@ def from_frame(
     task: Task | None,
     test_fraction: float,
     split: int,
-    standardise: bool,
+    standardise: Units,
     description: str,
 ) -> Dataset:
     """A `Dataset` from a table of numbers and its target column, split by the published rule.

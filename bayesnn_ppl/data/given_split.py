@@ -9,7 +9,7 @@ import numpy as np
 from bayesnn_ppl.data import checks
 from bayesnn_ppl.data.arrays import check_shapes, infer_task, labels, numeric
 from bayesnn_ppl.data.dataset import Dataset, assemble_parts, content_hash
-from bayesnn_ppl.data.standardisation import Standardisation, Task
+from bayesnn_ppl.data.standardisation import Standardisation, Task, Units
 
 _BLOCK_BYTES = 64 << 20
 
@@ -24,7 +24,7 @@ def from_split(
     name: str,
     subject: str,
     target_name: str,
-    standardise: bool,
+    standardise: Units,
     validation: _Pair | None = None,
     class_names: Sequence[str] | None = None,
     description: str | None = None,
@@ -140,7 +140,7 @@ def _blocks(x: np.ndarray) -> Iterator[slice]:
 
 
 def _standardisation(
-    x: np.ndarray, y: np.ndarray, *, task: Task, standardise: bool
+    x: np.ndarray, y: np.ndarray, *, task: Task, standardise: Units
 ) -> Standardisation:
     """As `Standardisation.fit`, in two passes over blocks of float64."""
     outputs = y.shape[1] if y.ndim > 1 else None
@@ -162,9 +162,8 @@ def _standardisation(
     if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
         # The error about missing entries, which names them, comes with the inputs.
         return Standardisation.identity(d, outputs)
-    if task == "classification":
-        return Standardisation(mean, scale, 0.0, 1.0)
-    moments = Standardisation.fit(np.zeros((len(y), 1)), y, "regression")
+    kept = standardise != "inputs"
+    moments = Standardisation.fit(np.zeros((len(y), 1)), y, task, targets=kept)
     return Standardisation(mean, scale, moments.y_mean, moments.y_scale)
 
 

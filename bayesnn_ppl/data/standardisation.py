@@ -10,6 +10,8 @@ import numpy as np
 
 Task = Literal["regression", "classification"]
 TASKS: tuple[str, ...] = get_args(Task)
+# Of a `standardise=`: "inputs" leaves the targets, such as counts, as they are.
+Units = bool | Literal["inputs"]
 
 _FIELDS = ("x_mean", "x_scale", "y_mean", "y_scale")
 
@@ -63,7 +65,7 @@ class Standardisation:
                 )
 
     @classmethod
-    def fit(cls, x: Any, y: Any, task: Task) -> Self:
+    def fit(cls, x: Any, y: Any, task: Task, *, targets: bool = True) -> Self:
         """Moments of the rows given (standard deviations with divisor n).
 
         A column that is constant gets scale 1, so that it becomes 0 everywhere.
@@ -72,6 +74,7 @@ class Standardisation:
             x: shape (n, d), or (n, ..., channels), which gets one mean and scale per channel.
             y: shape (n,), or (n, k) for regression with k outputs.
             task: "regression" or "classification"; labels are left as they are.
+            targets: whether y of a regression is standardised too.
 
         Raises:
             ValueError: if `task` is unknown, or `x` has fewer than two axes or no rows.
@@ -82,8 +85,9 @@ class Standardisation:
         if x.ndim < 2 or len(x) == 0:
             raise ValueError(f"`x` must have shape (n, d) with n > 0, but has shape {x.shape}.")
         x_mean, x_scale = _moments(x.reshape(-1, x.shape[-1]))
-        if task == "classification":
-            return cls(x_mean, x_scale, 0.0, 1.0)
+        if task == "classification" or not targets:
+            outputs = np.shape(y)[1:]
+            return cls(x_mean, x_scale, np.zeros(outputs), np.ones(outputs))
         return cls(x_mean, x_scale, *_moments(np.asarray(y, dtype=np.float64)))
 
     @classmethod

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesnn_ppl.data.dataset import Dataset, assemble
 from bayesnn_ppl.data.splits import check_split_number
+from bayesnn_ppl.data.standardisation import Units
 
 NOISE = 0.1
 
@@ -21,7 +22,7 @@ SETS = {
 _TRAIN = {"gap": 100, "mlp_prior": 300, "two_moons": 200}
 
 
-def load_synthetic(name: str, *, split: int, standardise: bool) -> Dataset:
+def load_synthetic(name: str, *, split: int, standardise: Units) -> Dataset:
     """One of `SETS`; `split`, any non-negative integer, is the seed of all of it."""
     check_split_number(split, None)
     x, y = {"gap": _gap, "mlp_prior": _mlp_prior, "two_moons": _two_moons}[name](split)

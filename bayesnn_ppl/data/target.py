@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,15 +14,18 @@ class Target(np.ndarray):
     """A target array that knows the standardisation of its data set.
 
     A selection of rows, a copy, a pickle and a cast to a type of the same kind keep
-    `standardisation`. Every other operation drops it, because its result is no longer in those
-    units: ufuncs, reductions and NumPy functions return a plain array, and a view made in any
-    other way has `standardisation` None. To JAX it is an array like any other.
+    `standardisation` and `dataset`. Every other operation drops them, because its result is no
+    longer in those units: ufuncs, reductions and NumPy functions return a plain array, and a view
+    made in any other way has None of both. To JAX it is an array like any other.
 
     Attributes:
         standardisation: the map between the data's units and the network's, or None.
+        dataset: JSON-ready facts of the `Dataset` that it is a part of, by which a run knows what
+            it was trained on, or None.
     """
 
     standardisation: Standardisation | None
+    dataset: Mapping[str, Any] | None
 
     def __new__(cls, values: Any, standardisation: Standardisation) -> Self:
         """Label `values`, already as the network is given them, with the map that made them."""
@@ -33,10 +37,11 @@ class Target(np.ndarray):
         # Runs for every view and template: forget by default, so that a new way of making an
         # array can lose the units but never carry wrong ones.
         self.standardisation = None
+        self.dataset = None
 
     def _keep(self, result: np.ndarray) -> Self:
         kept = result.view(type(self))
-        kept.standardisation = self.standardisation
+        kept.standardisation, kept.dataset = self.standardisation, self.dataset
         return kept
 
     def __getitem__(self, key: Any) -> Any:
@@ -50,7 +55,7 @@ class Target(np.ndarray):
         written = options.get("out", ())
         for array in written:
             if isinstance(array, Target):
-                array.standardisation = None
+                array.standardisation = array.dataset = None
         if written:
             options["out"] = tuple(_plain(array) for array in written)
         return getattr(ufunc, method)(*(_plain(array) for array in inputs), **options)
@@ -75,12 +80,12 @@ class Target(np.ndarray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         rebuild, arguments, state = cast(tuple[Any, ...], super().__reduce__())
-        return rebuild, arguments, (self.standardisation, state)
+        return rebuild, arguments, (self.standardisation, self.dataset, state)
 
     def __setstate__(self, state: Any) -> None:
-        standardisation, array_state = state
+        standardisation, dataset, array_state = state
         super().__setstate__(array_state)
-        self.standardisation = standardisation
+        self.standardisation, self.dataset = standardisation, dataset
 
 
 class StandardisedTarget(Target):

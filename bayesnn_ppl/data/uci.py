@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesnn_ppl.data.dataset import Dataset, assemble, content_hash
 from bayesnn_ppl.data.splits import SPLITS, check_split_number, split_rows
+from bayesnn_ppl.data.standardisation import Units
 from bayesnn_ppl.data.stored import VARIABLE, locate, read_archive
 
 
@@ -142,7 +143,7 @@ _ROWS = {
 }
 
 
-def load_uci(name: str, *, split: int, standardise: bool) -> Dataset:
+def load_uci(name: str, *, split: int, standardise: Units) -> Dataset:
     """One of `SETS`, with its stored split, or by the rule of `uci_split_indices` without one.
 
     The splits of nine sets are published. A split is called standard only where a checksum proves

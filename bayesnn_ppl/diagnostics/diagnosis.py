@@ -121,7 +121,7 @@ def diagnose(
     ess_threshold: float = 400.0,
     ess_limit: float = 100.0,
     ebfmi_threshold: float = 0.3,
-    divergence_share: float = 0.001,
+    divergence_share: float = 0.0025,
     saturation_share: float = 0.05,
     stuck_share: float = 0.01,
     acceptance_shortfall: float = 0.2,

@@ -174,6 +174,7 @@ class Fit:
     keep: Keep
     probe: Probe | None
     standardisation: Any
+    dataset: Any
 
     def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
         """The provenance, of what came of it as far as that is known."""
@@ -185,6 +186,7 @@ class Fit:
             keep=self.keep,
             probe=self.probe,
             standardisation=self.standardisation,
+            dataset=self.dataset,
             mesh=default_mesh(1) if mesh is None else mesh,
             **happened,
         )
@@ -255,7 +257,8 @@ def make_fit(
         targets = targets.astype(np.int32)
     keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
     problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
-    return Fit(approximation, problem, keep, probe, getattr(y, "standardisation", None))
+    units, dataset = (getattr(y, name, None) for name in ("standardisation", "dataset"))
+    return Fit(approximation, problem, keep, probe, units, dataset)
 
 
 def _model_of(approximation: Any) -> Any:

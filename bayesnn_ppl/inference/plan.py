@@ -64,6 +64,7 @@ class Plan:
     thinning: int
     chain_method: str
     standardisation: Any
+    dataset: Any  # facts of the data set that the targets are of, or None
     keep: Keep
     probe: Probe | None
     until: Until | None
@@ -108,6 +109,7 @@ class Plan:
                     "start": self.started or self.start,
                     "interrupted": False,
                     "standardisation": None if units is None else units.to_dict(),
+                    "dataset": self.dataset,
                     **kept(self.keep, self.probe),
                     **more,
                 },
@@ -218,6 +220,7 @@ def make_plan(
         thinning,
         chain_method,
         getattr(y if stream is None else stream, "standardisation", None),
+        getattr(y, "dataset", None),
         keep,
         probe,
         done_when,

@@ -49,7 +49,7 @@ def negative_binomial_likelihood(
 
     p(y) = Γ(y + α) / (Γ(α) y!) · (α/(α + μ))^α (μ/(α + μ))^y, for counts 0, 1, 2, … The mean is
     μ and the variance μ + μ²/α; α → ∞ is `likelihoods.poisson`. Counts are never standardised:
-    load the data with `standardise=False`, and standardise `x` alone.
+    load the data with `standardise="inputs"`.
 
     Args:
         concentration: α: a number fixes it, a distribution over the positive reals is its prior.

@@ -32,7 +32,7 @@ def poisson_likelihood(
     """y ~ Poisson(λ), λ = exp(f(x)): p(y) = λ^y e^{−λ} / y!, for counts from 0 on.
 
     Mean and variance are λ; counts that vary more need `likelihoods.negative_binomial`. Counts
-    are never standardised: load the data with `standardise=False`, and standardise `x` alone.
+    are never standardised: load the data with `standardise="inputs"`.
 
     Args:
         outputs: outputs per row, the log rates: 1 for `y` of shape (N,), D for (N, D), None to

@@ -4,18 +4,24 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from bayesnn_ppl.metrics.calibration import Reliability
 from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, vector
 
 
 @styled
-def plot_reliability(confidence: ArrayLike, accuracy: ArrayLike, weight: ArrayLike) -> Figure:
+def plot_reliability(
+    confidence: Reliability | ArrayLike,
+    accuracy: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+) -> Figure:
     r"""Reliability diagram from bins of predictions of similar confidence.
 
     The title gives the expected calibration error of these bins,
     ECE = Σ_b w_b |accuracy_b - confidence_b| / Σ_b w_b.
 
     Args:
-        confidence: the mean confidence in each bin, shape (bins,), in [0, 1].
+        confidence: what `metrics.reliability` returned, and nothing else; or the mean confidence
+            in each bin, shape (bins,), in [0, 1].
         accuracy: the share of right predictions in each bin, shape (bins,), in [0, 1].
         weight: the number, or share, of predictions in each bin, shape (bins,). A bin of weight 0
             is empty: it is left out, and the other two may be NaN there.
@@ -24,12 +30,25 @@ def plot_reliability(confidence: ArrayLike, accuracy: ArrayLike, weight: ArrayLi
         A figure with two axes: accuracy against confidence, and the share of predictions.
 
     Raises:
+        TypeError: accuracy or weight are missing, or given beside a `Reliability`.
         ValueError: if shapes differ, a weight is negative, all are 0, or a confidence or accuracy
             of a bin that is not empty is NaN or outside [0, 1].
 
     References:
         Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599, section 2.
     """
+    if isinstance(confidence, Reliability):
+        if accuracy is not None or weight is not None:
+            raise TypeError(
+                "A `Reliability` has its accuracy and weights in it: plot_reliability(curve)."
+            )
+        curve = confidence
+        confidence, accuracy, weight = curve.confidence, curve.accuracy, curve.rows
+    if accuracy is None or weight is None:
+        raise TypeError(
+            "plot_reliability takes what `metrics.reliability` returned, or confidence, accuracy "
+            "and weight of each bin."
+        )
     weights = vector("weight", weight)
     if weights.min() < 0 or weights.sum() == 0:
         raise ValueError(

@@ -13,7 +13,7 @@ from bayesnn_ppl.cli import main, zoo
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.runs import default_folder
 from bayesnn_ppl.identity import describe
-from tests.cli.conftest import TINY
+from tests.cli.conftest import TINY, table, write_csv
 
 
 def test_a_run_without_weights_is_diagnosed_scored_and_goes_on(tmp_path, capsys):
@@ -246,3 +246,29 @@ def test_all_rows_of_a_table_may_train(here, capsys):
     assert main(["report", "run"]) == 0
     page = next(here.glob("**/*.html")).read_text(encoding="utf-8")
     assert "RMSE" not in page and "rmse" not in page
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "target", "observed"),
+    [
+        ("laplace", "price", "Laplace"),
+        ("student_t", "price", "StudentT"),
+        ("mixture_density", "price", "MixtureSameFamily"),
+        ("quantile", "price", "AsymmetricLaplacePseudoLikelihood of InterpolatedQuantiles"),
+        ("poisson", "visits", "Poisson"),
+        ("negative_binomial", "visits", "NegativeBinomialLogits"),
+        ("ordinal", "grade", "CategoricalLogits"),
+    ],
+)
+def test_a_likelihood_is_a_word(here, likelihood, target, observed, capsys):
+    columns = table()
+    columns["visits"] = np.arange(40) % 7
+    columns["grade"] = [("low", "middle", "top")[k % 3] for k in range(40)]
+    write_csv(here / "my.csv", {key: columns[key] for key in ("size", "age", target)})
+    line = f"sample mlp --data my.csv --target {target} --likelihood {likelihood} --hidden 2"
+    draw = "--kernel random-walk --warmup 5 --draws 5 --chains 2 --out run"
+    assert main([*line.split(), *draw.split()]) == 0, capsys.readouterr().err
+    assert bnn.load(here / "run").provenance["observed"] == observed
+    capsys.readouterr()
+    assert main(["predict", "run", "--out", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 4

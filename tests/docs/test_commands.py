@@ -45,7 +45,6 @@ SHORTER = {
     "calibrate": "--replications 20 --rows 12 --warmup 30 --draws 40",
     "extend": "--draws 5",
     "fit": "--set mode=map --set mode_epochs=50",
-    "gallery": "--draws 40 --targets banana --samplers HMC",
     "prior": "--draws 20 --rows 20",
     "report": "--gradients 5",
     "run": "--set draws=5 --set warmup=5",

@@ -141,7 +141,7 @@ def _labels(subject: Subject) -> str:
     curve = reliability(p, labels, bins=10, binning="equal_width")
     share = float((p.argmax(-1) == labels).mean())
     drawn = figure(
-        plot_reliability(curve.confidence, curve.accuracy, curve.rows),
+        plot_reliability(curve),
         f"{subject.key}-reliability",
         f"Accuracy against confidence in bins: {markup.share(share)} of {labels.size} are right.",
         "Bins below the diagonal are too sure of themselves.",

@@ -1,0 +1,64 @@
+"""Runs that `bayesnn_ppl.sample(out=...)` made are read by the command line."""
+
+import runpy
+
+import numpy as np
+import pytest
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import main
+from tests.cli.conftest import PROGRAM
+
+RUN = {"warmup": 20, "draws": 20, "chains": 2, "seed": 0, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs with a probe, on some of the rows, and from plain arrays, beside their program."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "my_model.py").write_text(PROGRAM)
+    model = runpy.run_path(str(folder / "my_model.py"))["model"]
+    kernel, data = bnn.kernels.HMC(model, num_leapfrogs=5), bnn.data.load("diabetes")
+    bnn.sample(kernel, *data.train, out=folder / "run", keep=bnn.Keep(probe=data.test), **RUN)
+    bnn.sample(kernel, *data.train[:200], out=folder / "part", **RUN)
+    bnn.sample(kernel, *map(np.asarray, data.train), out=folder / "arrays", **RUN)
+    return folder
+
+
+def typed(folder, line, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    status = main(line.split())
+    shown = capsys.readouterr()
+    return status, shown.out + shown.err
+
+
+PROGRAM_GIVEN = "--model my_model.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("diagnose run", 0, "at the 44 test rows of diabetes that the run kept"),
+        (f"diagnose run {PROGRAM_GIVEN}", 0, "at the 44 test rows of diabetes\n"),
+        ("evaluate run", 0, "rmse"),
+        ("report run", 0, "Wrote the report to run/report.html"),
+        (f"report part {PROGRAM_GIVEN}", 0, "part: not converged"),
+        (f"predict part {PROGRAM_GIVEN} --out -", 0, "row,mean,sd"),
+        (f"compare run part {PROGRAM_GIVEN}", 0, "44 test rows of diabetes, in the data's units"),
+        ("report arrays", 0, "arrays: not judged"),
+        ("diagnose part", 1, "Give the file that defines it: `--model file.py:NAME`"),
+        (f"evaluate arrays {PROGRAM_GIVEN}", 1, "has no rows of its own here"),
+        (f"predict arrays {PROGRAM_GIVEN} --data diabetes", 1, "the names of its features"),
+        ("resume run", 1, "one from Python goes on there: `bayesnn_ppl.resume("),
+    ],
+)
+def test_a_run_from_python_is_read(folder, line, status, words, monkeypatch, capsys):
+    found, shown = typed(folder, line, monkeypatch, capsys)
+    assert (found, words in shown) == (status, True), shown
+    assert not (folder / "-").exists()
+
+
+def test_another_program_is_refused(folder, monkeypatch, capsys):
+    (folder / "other.py").write_text(PROGRAM.replace("Normal(0, 1)", "Normal(0, 2)"))
+    status, shown = typed(folder, "predict part --model other.py", monkeypatch, capsys)
+    assert status == 1 and "are of another program" in shown
