@@ -13,7 +13,7 @@ from bayesnn_ppl.data.arrays import from_arrays
 from bayesnn_ppl.data.dataset import Dataset
 from bayesnn_ppl.data.given_split import from_split
 from bayesnn_ppl.data.splits import TEST_FRACTION
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 from bayesnn_ppl.data.stored import read_archive
 from bayesnn_ppl.npz import UNREADABLE
 
@@ -27,7 +27,7 @@ def load_npz(
     task: Task | None = None,
     test_fraction: float | None = None,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A `Dataset` from a NumPy archive.
 
@@ -70,7 +70,7 @@ def load_npy_folder(
     task: Task | None = None,
     test_fraction: float | None = None,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A `Dataset` from a folder with `x.npy`, `y.npy`, or `x_train.npy`, `y_train.npy`, ...
 
@@ -107,7 +107,7 @@ def from_named_arrays(
     task: Task | None,
     test_fraction: float | None,
     split: int,
-    standardise: bool,
+    standardise: Units,
 ) -> Dataset:
     """A `Dataset` from arrays by name; `subject` begins the sentence of an error."""
     checks.check_task(task)

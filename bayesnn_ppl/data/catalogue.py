@@ -22,6 +22,7 @@ from bayesnn_ppl.data import (
     tfds,
     uci,
 )
+from bayesnn_ppl.data.checks import check_units
 from bayesnn_ppl.data.dataset import Dataset
 from bayesnn_ppl.data.standardisation import Task, Units
 
@@ -107,6 +108,7 @@ def load(
             data does not take, a checksum differs, or a file cannot be used.
         FileNotFoundError: if a file is not there; the message says what to lay where.
     """
+    check_units(standardise)
     given: dict[str, Any] = {
         "target": target,
         "task": task,

@@ -72,6 +72,14 @@ def check_rows(rows: int, origin: Origin) -> None:
         )
 
 
+def check_units(standardise: object) -> None:
+    """Refuse what is none of the words for how data are standardised."""
+    if not (isinstance(standardise, bool) or standardise == "inputs"):
+        raise ValueError(
+            f'`standardise` must be True, False or "inputs" (x alone), but is {standardise!r}.'
+        )
+
+
 def check_finite(x: np.ndarray, names: Sequence[str], origin: Origin) -> None:
     """Refuse missing, infinite and too large entries of x, shape (n, d) or (n, ..., channels)."""
     with np.errstate(over="ignore"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.data.checks import check_finite, check_units
 from bayesnn_ppl.data.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.target import Labels, StandardisedTarget, Target
 
@@ -131,7 +132,6 @@ class Dataset:
             True
         """
         from bayesnn_ppl.data.arrays import numeric
-        from bayesnn_ppl.data.checks import check_finite
         from bayesnn_ppl.data.frames import NEW_ROWS, as_pandas, features_of
 
         if (table := as_pandas(rows)) is not None:
@@ -184,6 +184,7 @@ def assemble(
     Raises:
         ValueError: if a row is in both parts.
     """
+    check_units(standardise)
     shared = np.intersect1d(train_rows, test_rows)
     if shared.size:
         raise ValueError(

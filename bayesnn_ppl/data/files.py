@@ -47,7 +47,7 @@ def load_table(
         test_fraction: share of the test rows.
         split: which seeded permutation, 0..19; see `uci_split_indices`.
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
-            the training rows.
+            the training rows; "inputs" leaves y as it is, for counts.
 
     Raises:
         FileNotFoundError: if there is no such file.

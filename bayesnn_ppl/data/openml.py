@@ -10,7 +10,7 @@ from bayesnn_ppl.data import checks
 from bayesnn_ppl.data.dataset import Dataset
 from bayesnn_ppl.data.frames import find_target, from_frame
 from bayesnn_ppl.data.splits import TEST_FRACTION
-from bayesnn_ppl.data.standardisation import Task
+from bayesnn_ppl.data.standardisation import Task, Units
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +24,7 @@ def load_openml(
     task: Task | None = None,
     test_fraction: float | None = None,
     split: int = 0,
-    standardise: bool = True,
+    standardise: Units = True,
 ) -> Dataset:
     """A table of OpenML, fetched once and then read from the cache of scikit-learn.
 

@@ -1,5 +1,6 @@
 """Going on with a run on disk: `resume` after a crash or a stop, `extend` for more draws."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
+import bayesnn_ppl
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.approximations.base import Approximation
@@ -38,7 +40,7 @@ def resume(
     """Go on with a run that was ended before it had all its draws.
 
     On the same machine with the same versions the result has the bits of a run that was never
-    ended. A run that is complete is returned as it is.
+    ended; other versions are told of. A run that is complete is returned as it is.
 
     Args:
         path: the folder given to `sample` or `fit` as `out`.
@@ -235,9 +237,10 @@ def _same_plan(
         until=until,
         on_disk=True,
     )
+    now = plan.describe()
     require_same(
         folder,
-        plan.describe(),
+        now,
         {
             "kernel": "kernel",
             "kernel_settings": "kernel's settings",
@@ -245,7 +248,29 @@ def _same_plan(
             "data_sha256": "data",
         },
     )
+    _note_versions(folder, now["versions"])
     return plan
+
+
+def _note_versions(folder: RunFolder, now: Mapping[str, str]) -> None:
+    """Say and write down that a run goes on with other versions than it was begun with."""
+    begun = folder.config["versions"]
+    if now == begun or not current().leads:
+        return
+    changed = [
+        f"{name} {begun.get(name)} to {version}"
+        for name, version in now.items()
+        if begun.get(name) != version
+    ]
+    warnings.warn(
+        f"The run `{folder.path}` was begun with other versions: {', '.join(changed)}. It goes on "
+        "by the same law, but its draws may differ in their bits from those of one version.",
+        UserWarning,
+        skip_file_prefixes=(str(Path(bayesnn_ppl.__file__).parent),),
+    )
+    later = folder.config.get("versions_later", [])
+    if now not in later:
+        folder.update_config(versions_later=[*later, dict(now)])
 
 
 def _mesh_of(run: Mapping[str, Any]) -> Mesh | None:

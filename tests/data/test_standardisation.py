@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.data import Standardisation, StandardisedTarget
+from bayesnn_ppl.data import Standardisation, StandardisedTarget, from_arrays, load
 
 
 @pytest.fixture
@@ -134,3 +134,23 @@ def test_wrong_use_is_refused(table):
     with pytest.raises(ValueError, match="another standardisation"):
         Standardisation.fit(x, y + 1, "regression").undo_y(target)
     np.testing.assert_allclose(s.undo_y(target), y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_inputs_alone_may_be_standardised(outputs, tmp_path):
+    x = np.random.default_rng(0).normal(5.0, 2.0, (40, 3))
+    counts = np.random.default_rng(1).poisson(4.0, (40, *outputs)).astype(float)
+    np.savez(tmp_path / "counts.npz", x_train=x, y_train=counts, x_test=x[:5], y_test=counts[:5])
+    for data in (
+        from_arrays(x, counts, task="regression", standardise="inputs"),
+        load(tmp_path / "counts.npz", task="regression", standardise="inputs"),
+    ):
+        np.testing.assert_allclose(data.train.x.mean(axis=0), 0, atol=1e-5)
+        assert np.array_equal(data.train.y, np.round(data.train.y)) and data.train.y.max() > 4
+        assert data.train.y.standardisation.is_identity is False, "that of the inputs"
+    for loaded in (
+        lambda: from_arrays(x, counts, standardise="x"),
+        lambda: load("wine", standardise=1),
+    ):
+        with pytest.raises(ValueError, match='True, False or "inputs"'):
+            loaded()

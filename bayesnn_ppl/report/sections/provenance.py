@@ -41,7 +41,7 @@ def provenance_section(subject: Subject) -> str:
         ("ended", _words(run.get("ended"))),
         ("kept", _words(run.get("keep"))),
         *((f"seconds: {name}", markup.number(float(s), 3)) for name, s in _seconds(run)),
-        *((f"version: {name}", version) for name, version in run["versions"].items()),
+        *((f"version: {name}", _later(run, name)) for name in run["versions"]),
     ]
     kernel = markup.definitions((n, _words(v)) for n, v in run["kernel_settings"].items())
     whole = markup.code(json.dumps(run, indent=2, default=str))
@@ -78,6 +78,12 @@ def in_python(run: Mapping[str, Any]) -> str:
         f"{start}\n# Settings of the method:\n{settings}"
         f"method = {maker}(model, ...)\nposterior = {call}\n"
     )
+
+
+def _later(run: Mapping[str, Any], name: str) -> str:
+    """The version that a run was begun with, and those that it went on with."""
+    known = [versions.get(name) for versions in (run["versions"], *run.get("versions_later", []))]
+    return ", then ".join(dict.fromkeys(str(version) for version in known))
 
 
 def _seconds(run: Mapping[str, Any]) -> list[tuple[str, Any]]:
