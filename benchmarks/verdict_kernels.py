@@ -120,7 +120,8 @@ def _exact() -> list[KernelSituation]:
         for label, name, settings in _EXACT:
             of = _kernel(name, **settings)
             warmup = 500 if on == "linear" else 1000
-            made.append(_of(_named("", label, on), of, on=on, warmup=warmup, runs=20))
+            runs = 20 if on == "linear" else 100
+            made.append(_of(_named("", label, on), of, on=on, warmup=warmup, runs=runs))
     return made
 
 

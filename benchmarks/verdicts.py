@@ -235,8 +235,13 @@ def kernel_row(situation: KernelSituation) -> dict[str, Row]:
         is_wrong = wrong(values, known.mean, known.sd)
         if np.isfinite(values).all() and len(values) > 1:
             rates.append(effective_draws(values))
-        read.append(reading_needs(found.temperatures))
-        group = group_of(situation.chains, underdispersed=situation.underdispersed, complete=True)
+        if not situation.fitted:
+            read.append(reading_needs(found.temperatures))
+        group = group_of(
+            situation.chains,
+            underdispersed=situation.underdispersed,
+            complete=known.complete(values),
+        )
         if situation.fitted:
             group = "fitted"
         elif situation.biased:
