@@ -64,7 +64,7 @@ def find_step_size(
     no scale of the gradients upsets. Without a ladder the search begins at the kernel's own step
     and goes up by factors of 8, or down to where the excess of the temperature, which goes as ε,
     should be gone, until the verdict changes; then two steps are tried in between. Each pilot
-    starts where the one before ended.
+    starts where the last that passed ended.
 
     Every kernel is tried as SGHMC with its β, of which the momenta alone tell: within a few steps
     they have the temperature of the step and of the gradients' noise, and that of the positions is
@@ -105,11 +105,11 @@ def find_step_size(
     pilots: dict[float, PilotRun] = {}
     start: list[Any] = [init]
 
-    def drawn(kernel: Any, warmup: int, length: int, every: int, seed: int) -> Posterior:
+    def drawn(kernel: Any, warmup: int, length: int, every: int, seed: int, init: Any) -> Posterior:
         with warnings.catch_warnings():
             # That chains stop is what a ladder finds out.
             warnings.simplefilter("ignore")
-            posterior = sample(
+            return sample(
                 kernel,
                 x,
                 y,
@@ -117,26 +117,26 @@ def find_step_size(
                 draws=length,
                 chains=chains,
                 seed=seed,
-                init=start[0],
+                init=init,
                 float64=float64,
                 progress=False,
                 keep=Keep(every=every),  # of the weights, where it ends alone
             )
-        if not _stopped(posterior):
-            start[0] = _ends(posterior)
-        return posterior
 
     def pilot(step_size: float) -> PilotRun:
         if not pilots:
-            drawn(_arriving(kernel, warmup), warmup, 1, 1, seed)
-        shortest = draws or _enough(start[0], chains, tolerance)
+            start[0] = _ends(drawn(_arriving(kernel, warmup), warmup, 1, 1, seed, init)) or init
+        shortest, here = draws or _enough(start[0], chains, tolerance), start[0]
         for attempt in range(_LONGER + 1):
             length, number = shortest * 2**attempt, seed + 1000 * (1 + len(pilots)) + attempt
             trial = _pilot(kernel, step_size)
-            posterior = drawn(trial, -(-warmup // 4), length, shortest, number)
+            posterior = drawn(trial, -(-warmup // 4), length, shortest, number, here)
             run = _read(posterior, step_size, length, tolerance)
+            here = _ends(posterior) or here
             if run.status != "not known":
                 break
+        if run.passed:  # others leave chains that a short step would take long to cool
+            start[0] = here
         pilots[step_size] = run
         if report is not None:
             report(f"step size {step_size:.2e}: {run.status}, hottest {run.hottest:.3g} T")
@@ -281,7 +281,9 @@ def _stopped(posterior: Posterior) -> bool:
 
 
 def _ends(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The last draw of each chain: where the next pilot starts."""
+    """The last draw of each chain, where the next pilot starts; {} where a chain stopped."""
+    if _stopped(posterior):
+        return {}
     latents = set(posterior.provenance["latents"])
     names = posterior.provenance["site_names"]
     return {site: posterior.draws[name][:, -1] for name, site in names.items() if site in latents}
