@@ -27,9 +27,9 @@ __all__ = ["find_step_size"]
 
 _RATIO = 8.0  # up from a step that passes; temperatures are off by O(ε)
 _MOST_RUNGS = 10
-_REFINED = (
-    2  # how many steps are tried between the longest that passed and the shortest that did not
-)
+# Between the longest step that passed and the shortest that did not: how many are tried, and at
+# which ratio of the two none is.
+_REFINED, _NEAR = 3, 2.5
 _UNSTABLE = 3.0  # the excess over T, in T, that is taken for a step at which a chain stopped
 _SHARPER = 2.0  # half the widest interval that passes, in tolerances
 _CERTAIN = 5.0  # tolerances beyond which a temperature is too high, whatever its interval
@@ -37,10 +37,7 @@ _FAR = 3.0  # the kernel's own step over the one found, or the reverse, from whi
 _FEWEST_DRAWS = 16
 _LONGER = 4  # how often a pilot whose intervals are too wide is repeated, twice as long
 _STEPS = 20  # of a draw, at least: momenta are new after some 1/(1 - β) steps
-_ARRIVING = (
-    0.05,
-    0.001,
-)  # first and last step on the way to the posterior, of gradients over their size
+_ARRIVING = 0.05, 0.001  # steps on the way to the posterior, of gradients over their own size
 
 
 def find_step_size(
@@ -63,8 +60,8 @@ def find_step_size(
     Pilots begin near the posterior, where SGLD with a moving RMSProp preconditioner leads, which
     no scale of the gradients upsets. Without a ladder the search begins at the kernel's own step
     and goes up by factors of 8, or down to where the excess of the temperature, which goes as ε,
-    should be gone, until the verdict changes; then two steps are tried in between. Each pilot
-    starts where the last that passed ended.
+    should be gone, until the verdict changes; then at most three steps are tried in between. Each
+    pilot starts where the last that passed ended.
 
     Every kernel is tried as SGHMC with its β, of which the momenta alone tell: within a few steps
     they have the temperature of the step and of the gradients' noise, and that of the positions is
@@ -172,7 +169,7 @@ def _far(own: float, found: float | None) -> str:
 
 
 def _search(step_size: float, tolerance: float, pilot: Callable[[float], PilotRun]) -> None:
-    """Up or down until the verdict changes, then twice in between.
+    """Up or down until the verdict changes, then in between until the last two are near.
 
     It ends where a pilot on the way down is too short to tell: of shorter steps it says no more.
     """
@@ -185,11 +182,11 @@ def _search(step_size: float, tolerance: float, pilot: Callable[[float], PilotRu
         else:
             bad = step_size
         if good is not None and bad is not None:
-            if refined == _REFINED:
+            if refined == _REFINED or bad / good < _NEAR:
                 return
             refined += 1
             # After a long way down the failure says little of where between the two it changes.
-            step_size = good * min(math.sqrt(bad / good), math.sqrt(_RATIO))
+            step_size = good * min(math.sqrt(bad / good), _RATIO)
         elif run.passed:
             step_size *= _RATIO
         elif run.status == "not known":
