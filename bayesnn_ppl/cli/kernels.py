@@ -16,6 +16,8 @@ __all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_ker
 
 _FIRST_STEP = 1e-5  # where the search begins; it goes up or down by factors of 4
 
+_MOST_CHAINS = 4
+
 _LENGTHS = ("trajectory_length", "num_steps", "trajectory_prior_variance")
 
 
@@ -119,13 +121,20 @@ def find_step(
     import bayesnn_ppl as bnn
 
     kernel = make_kernel(program, chosen_kernel({**options, "step_size": _FIRST_STEP}))
-    chains, seed = options["chains"], options["seed"]
+    # More chains tell little more, and each takes its time.
+    chains, seed = min(options["chains"], _MOST_CHAINS), options["seed"]
     with warnings.catch_warnings():
         # The search begins at a step that nobody has asked for, so that it is far off says nothing.
         warnings.simplefilter("ignore", UserWarning)
         found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
     if found.step_size is None:
-        raise ValueError(f"`--step-size auto` found none: {found.sentence}")
+        last = found.ladder[-1]
+        raise ValueError(
+            f"`--step-size auto` found none: of {len(found.ladder)} step sizes down to "
+            f"{last.step_size:.2e} none keeps the temperature, and that of the last is "
+            f"{last.status}. Take a larger --batch-size, whose gradients are less noisy, or give "
+            "--step-size a number."
+        )
     return found.step_size
 
 

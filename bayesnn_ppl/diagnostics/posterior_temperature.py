@@ -14,7 +14,7 @@ from bayesnn_ppl.diagnostics.potential import (
 )
 from bayesnn_ppl.diagnostics.temperature import configurational_series, measure
 from bayesnn_ppl.diagnostics.temperature_verdict import judge_temperatures
-from bayesnn_ppl.diagnostics.thermometry import Reading, Thermometry
+from bayesnn_ppl.diagnostics.thermometry import Dynamics, Reading, Thermometry
 
 if TYPE_CHECKING:
     from bayesnn_ppl.posterior import Posterior
@@ -114,6 +114,11 @@ def read_temperatures(
     sites = {site: name for name, site in run["site_names"].items()}
     names = [sites[site] for site in sorted(run["latents"])]
     law, decay = _law(run, statistics)
+    dynamics: Dynamics = "unadjusted"
+    if run.get("accept_step"):
+        dynamics = "accept step"
+    elif "kinetic_law" in run.get("kernel_settings", {}):
+        dynamics = "noise"
     series: dict[str, Any] = {"kinetic": None, "configurational": None}
     if has_thermometer(posterior) and law not in ("none", "unknown"):
         series["kinetic"] = statistics["kinetic_temperature"][chains]
@@ -126,7 +131,7 @@ def read_temperatures(
     if x is None and series["kinetic"] is None:
         raise ValueError(
             f"{run.get('kernel')} recorded no kinetic temperature that could be judged"
-            + (": it has no momenta. " if law == "none" else ". ")
+            + (": it has no momenta. " if law == "none" and dynamics == "noise" else ". ")
             + "Give the data of the run, `temperatures(x, y)`, for the configurational one."
         )
     draws = posterior.draws
@@ -166,6 +171,7 @@ def read_temperatures(
         momentum_decay=decay,
         frozen=frozen,
         kernel=run.get("kernel", "the sampler"),
+        dynamics=dynamics,
         notes=notes,
         **series,
         **settings,
@@ -244,7 +250,8 @@ def _going(statistics: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray
     if stopped.all():
         raise ValueError(
             "Every chain stopped at a draw that was not finite, so no temperature can be read. "
-            "Lower the step size; `find_step_size` looks for the largest that holds."
+            "Lower the step size; `find_step_size` (`--step-size auto`) looks for the largest that "
+            "holds."
         )
     if stopped.any():
         listed = ", ".join(str(i) for i in np.flatnonzero(stopped))

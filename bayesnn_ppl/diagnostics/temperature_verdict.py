@@ -12,6 +12,7 @@ from bayesnn_ppl.diagnostics.thermometry import (
     SHIFTED,
     STATUS_OF,
     ArrayTemperature,
+    Dynamics,
     Kind,
     Reading,
     TemperatureStatus,
@@ -22,6 +23,9 @@ from bayesnn_ppl.diagnostics.thermometry_words import output_sentences, sentence
 __all__ = ["judge_temperatures"]
 
 _RHAT = 1.2
+# Of positions, below which a reading counts: chains that have not been round the posterior read
+# anything, and their intervals, from the same few turns, are too narrow.
+_SETTLED_RHAT, _SETTLED_ESS = 1.1, 50.0
 
 
 def judge_temperatures(
@@ -37,6 +41,7 @@ def judge_temperatures(
     momentum_decay: ArrayLike = 0.0,
     frozen: Collection[str] = (),
     kernel: str = "the sampler",
+    dynamics: Dynamics = "noise",
     tolerance: float = 0.1,
     resolution: float = 0.35,
     level: float = 0.99,
@@ -46,7 +51,8 @@ def judge_temperatures(
     """Judge the series of both thermometers, array by array and together.
 
     An array is hot or cold when its whole interval lies beyond T(1 ± tolerance), right when the
-    interval meets that band and is no wider than ± resolution·T, and not known otherwise. The
+    interval meets that band and is no wider than ± resolution·T, and not known otherwise, nor by
+    positions of chains that have an R-hat above 1.1 or 50 effective draws at most. The
     curvature is not known: the kinetic temperature is divided by its law at a small step, what the
     step adds to it is judged as heat, and T_C = T_K·(1+β)/2, exact at any step, is what tells a
     wrong force from wrong noise.
@@ -61,6 +67,9 @@ def judge_temperatures(
         law, momentum_decay: of the momenta, see `expected_kinetic`; the decay may be (chain, draw).
         frozen: names of arrays that never move.
         kernel: its name, for the words.
+        dynamics: "noise" where the kernel injects it, as those of stochastic gradients do;
+            "accept step", which leaves the posterior unchanged, so that an array which is off
+            is not judged; "unadjusted" for any other.
         tolerance, resolution: shares of T.
         level: the probability that all intervals hold.
         parts: of the run, for the temperature over time.
@@ -106,6 +115,8 @@ def judge_temperatures(
             if name in frozen
             else _kind(k, c, law == "thermostat", temperature, tolerance, resolution)
         )
+        if dynamics == "accept step" and kind in ("hot", "cold", "strong", "weak", "momenta"):
+            kind = "off"
         arrays.append(ArrayTemperature(name, int(size), k, c, kind))
     settings = {"level": level, "comparisons": comparisons, "parts": parts, "bootstrap": True}
     directions = []
@@ -122,8 +133,12 @@ def judge_temperatures(
         status = wrong.pop()
     elif not wrong:
         status = "not known" if "not known" in found else "right"
-    factor_of_step = _step_factor(arrays, temperature, tolerance)
-    words = sentences(arrays, kernel, law, temperature, tolerance, factor_of_step, count == 2)
+    # Of other kernels the excess does not go as the step size.
+    injects = dynamics == "noise"
+    factor_of_step = _step_factor(arrays, temperature, tolerance) if injects else None
+    words = sentences(
+        arrays, kernel, law, dynamics, temperature, tolerance, factor_of_step, count == 2
+    )
     return Thermometry(
         status=status,
         verdict=" ".join([*words, *output_sentences(directions, off, temperature), *notes]),
@@ -165,11 +180,16 @@ def _kind(
             return "cold"
         return "right" if r.upper - r.lower <= 2 * resolution * temperature else "not known"
 
+    settled = configurational is None or (
+        configurational.ess >= _SETTLED_ESS and not configurational.rhat > _SETTLED_RHAT
+    )
     if kinetic is None or configurational is None:
-        alone = off(given[0])
+        alone = off(given[0]) if settled else "not known"
         apart = alone == "not known" and kinetic is not None and kinetic.rhat > _RHAT
         return "apart" if apart else alone
-    k, c = off(kinetic), off(configurational)
+    k, c = off(kinetic), off(configurational) if settled else "not known"
+    if not settled and k in ("hot", "cold"):
+        return "momenta" if held else k
     if "not known" in (k, c) and "hot" not in (k, c) and "cold" not in (k, c):
         return "apart" if kinetic.rhat > _RHAT else "not known"
     if k == c:

@@ -13,8 +13,19 @@ __all__ = ["ArrayTemperature", "Reading", "TemperatureStatus", "Thermometry"]
 
 type TemperatureStatus = Literal["right", "too hot", "too cold", "frozen", "wrong", "not known"]
 type Kind = Literal[
-    "right", "hot", "cold", "strong", "weak", "momenta", "frozen", "apart", "broken", "not known"
+    "right",
+    "hot",
+    "cold",
+    "strong",
+    "weak",
+    "momenta",
+    "frozen",
+    "apart",
+    "off",
+    "broken",
+    "not known",
 ]
+type Dynamics = Literal["noise", "accept step", "unadjusted"]
 
 STATUS_OF: Mapping[str, TemperatureStatus] = {
     "right": "right",
@@ -25,6 +36,7 @@ STATUS_OF: Mapping[str, TemperatureStatus] = {
     "momenta": "wrong",
     "frozen": "frozen",
     "apart": "not known",
+    "off": "not known",
     "broken": "wrong",
     "not known": "not known",
 }
@@ -73,7 +85,8 @@ class ArrayTemperature:
 
     `kind` is what the pair of them says: "right", "hot" and "cold" (both alike), "strong" and
     "weak" (the force against the program's), "momenta" (these alone are off), "frozen", "apart"
-    (chains of different temperatures), "broken" (not finite) or "not known" (too few draws).
+    (chains of different temperatures), "off" (hot or cold, of a kernel with an accept step, whose
+    draws are few or slow then), "broken" (not finite) or "not known" (too few draws).
     """
 
     name: str
@@ -100,7 +113,8 @@ class Thermometry:
         functions: the same of directions of the function outputs, if they were looked at.
         shifts: how far the means along those directions are off, in standard deviations.
         step_factor: by what to multiply the step size for the hottest array to be within half
-            the tolerance, as far as its excess comes from the step; None where not known.
+            the tolerance, as far as its excess comes from the step; None where not known, and for
+            kernels that inject no noise.
     """
 
     status: TemperatureStatus

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bayesnn_ppl.diagnostics.thermometry import SHIFTED, ArrayTemperature, Reading
+from bayesnn_ppl.diagnostics.thermometry import SHIFTED, ArrayTemperature, Dynamics, Reading
 
 __all__ = ["output_sentences", "sentences"]
 
@@ -14,6 +14,7 @@ def sentences(
     arrays: Sequence[ArrayTemperature],
     kernel: str,
     law: str,
+    dynamics: Dynamics,
     temperature: float,
     tolerance: float,
     step_factor: float | None,
@@ -24,6 +25,7 @@ def sentences(
     Args:
         arrays: with their kinds.
         kernel, law: names of the sampler and of the law of its momenta; "none" without momenta.
+        dynamics: whether it injects noise, see `judge_temperatures`.
         temperature, tolerance: T, and the share of it that a right reading may miss.
         step_factor: what to multiply the step size by, or None.
         both: whether both thermometers were read.
@@ -32,7 +34,7 @@ def sentences(
     for array in arrays:
         groups.setdefault(array.kind, []).append(array)
     found = [
-        _fault(kind, groups[kind], arrays, temperature, step_factor, both)
+        _fault(kind, groups[kind], arrays, kernel, dynamics, temperature, step_factor, both)
         for kind in ("broken", "frozen", "strong", "weak", "momenta", "cold", "hot")
         if kind in groups
     ]
@@ -49,11 +51,11 @@ def sentences(
                 "as temperatures tell."
             )
     found += [
-        _fault(kind, groups[kind], arrays, temperature, step_factor, both)
-        for kind in ("apart", "not known")
+        _fault(kind, groups[kind], arrays, kernel, dynamics, temperature, step_factor, both)
+        for kind in ("apart", "off", "not known")
         if kind in groups
     ]
-    if law == "none":
+    if law == "none" and dynamics == "noise":
         found.append(f"{kernel} has no momenta, hence no kinetic temperature.")
     elif law == "thermostat":
         found.append(
@@ -111,6 +113,8 @@ def _fault(
     kind: str,
     group: Sequence[ArrayTemperature],
     arrays: Sequence[ArrayTemperature],
+    kernel: str,
+    dynamics: Dynamics,
     temperature: float,
     step_factor: float | None,
     both: bool,
@@ -131,22 +135,37 @@ def _fault(
         if kind == "strong":
             return (
                 f"{names} {verb} too cold in position{_range(group)} while the momenta read "
-                f"{_times(1 / max(ratio, 1e-9))} as much: the force that moves "
+                f"{_times(1 / max(ratio, 1e-9))} as much. Either the chains still move apart: see "
+                "the temperature over time, and warm up for longer. Or the force that moves "
                 f"{'it' if one else 'them'} is about {_times(1 / max(ratio, 1e-9))} the program's "
-                "gradient. A term is counted more than once (the likelihood's N/B, a prior, a sum "
+                "gradient: a term is counted more than once (the likelihood's N/B, a prior, a sum "
                 "over devices)."
             )
         return (
             f"{names} {verb} too hot in position{_range(group)} while the momenta read "
-            f"{_times(1 / ratio)} as much: the force lacks a part of the program's gradient (a "
-            "forgotten prior, a likelihood without its N/B), or the chains still travel outwards: "
-            "see the temperature over time, and warm up for longer."
+            f"{_times(1 / ratio)} as much. Either the chains still travel: see the temperature "
+            "over time, and warm up for longer. Or the force lacks a part of the program's "
+            "gradient (a forgotten prior, a likelihood without its N/B)."
         )
     if kind == "momenta":
         return (
-            f"{names}: the momenta are not those of the integrator's law"
-            f"{_range(group)}. Check that the law is the one in use, that momenta are refreshed "
-            "with noise √(2T(1-β)M), and that positions move with the new momentum."
+            f"{names}: the momenta are not those of the integrator's law at a short "
+            f"step{_range(group)}. Lower the step size. In a kernel of your own, check that the "
+            "law is the one in use, that momenta are refreshed with noise √(2T(1-β)M), and that "
+            "positions move with the new momentum."
+        )
+    if kind == "off":
+        return (
+            f"{names} {'reads' if one else 'read'} another temperature than T = {temperature:g}"
+            f"{_range(group)}, which is not judged: {kernel} has an accept step, so neither step "
+            "size nor noise heats or cools it. Its chains mix slowly or have not arrived, which "
+            "R-hat and effective sample sizes tell, or it is the chance of one run in a hundred."
+        )
+    if dynamics == "unadjusted" and kind in ("cold", "hot"):
+        return (
+            f"{names} {verb} too {kind}{_range(group)}: {kernel} has no accept step, and its step "
+            "is too long, or its chains mix slowly or have not arrived, which R-hat and effective "
+            "sample sizes tell. Lower the step size, or warm up for longer."
         )
     if kind == "cold":
         return (
@@ -183,8 +202,8 @@ def _fault(
             "take to forget where they began."
         )
     return (
-        f"{names}: not known, the intervals are too wide{_range(group)}. Make more draws, or use "
-        "more gradients."
+        f"{names}: not known, the intervals are too wide or the chains too slow{_range(group)}. "
+        "Make more draws, or use more gradients."
     )
 
 

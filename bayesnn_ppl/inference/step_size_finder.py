@@ -1,17 +1,21 @@
 """The largest step size at which a stochastic-gradient sampler still has the right temperatures."""
 
-import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.inference.keep import Keep
+from bayesnn_ppl.inference.kernels.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.sgld import SGLD
 from bayesnn_ppl.inference.kernels.stochastic_gradient import StochasticGradientKernel
+from bayesnn_ppl.inference.preconditioners import RMSProp
 from bayesnn_ppl.inference.runner import sample
+from bayesnn_ppl.inference.schedules import CosineBurnIn
 from bayesnn_ppl.inference.step_size_ladder import (
     PilotRun,
     StepSizeSearch,
@@ -21,11 +25,19 @@ from bayesnn_ppl.posterior import Posterior
 
 __all__ = ["find_step_size"]
 
-_RATIO = 4.0  # of neighbouring steps of the ladder; temperatures are off by O(ε)
-_MOST_RUNGS = 8
+_RATIO = 8.0  # up from a step that passes; temperatures are off by O(ε)
+_MOST_RUNGS = 10
+# Between the longest step that passed and the shortest that did not: how many are tried, and at
+# which ratio of the two none is.
+_REFINED, _NEAR = 3, 2.5
+_UNSTABLE = 3.0  # the excess over T, in T, that is taken for a step at which a chain stopped
 _SHARPER = 2.0  # half the widest interval that passes, in tolerances
+_CERTAIN = 5.0  # tolerances beyond which a temperature is too high, whatever its interval
 _FAR = 3.0  # the kernel's own step over the one found, or the reverse, from which it is said
-_LONGER = 2  # how often a pilot whose intervals are too wide is repeated, twice as long
+_FEWEST_DRAWS = 16
+_LONGER = 4  # how often a pilot whose intervals are too wide is repeated, twice as long
+_STEPS = 20  # of a draw, at least: momenta are new after some 1/(1 - β) steps
+_ARRIVING = 0.05, 0.001  # steps on the way to the posterior, of gradients over their own size
 
 
 def find_step_size(
@@ -34,12 +46,10 @@ def find_step_size(
     y: Any,
     *,
     step_sizes: Sequence[float] | None = None,
-    warmup: int = 200,
-    draws: int = 400,
+    warmup: int = 80,
+    draws: int | None = None,
     chains: int = 4,
     seed: int = 0,
-    gradients: int = 400,
-    rows: int | None = None,
     tolerance: float = 0.1,
     float64: bool = False,
     init: Any = None,
@@ -47,23 +57,33 @@ def find_step_size(
 ) -> StepSizeSearch:
     """Pilot runs over a ladder of step sizes: the largest whose temperatures pass.
 
-    Without a ladder the search begins at the kernel's own step, goes up or down by factors of 4
-    until the verdict changes, and then tries the step in the middle. Each pilot starts where the
-    one before ended, so that only the first has to find the posterior. A pilot whose intervals are
-    too wide is repeated, twice and then four times as long.
+    Pilots begin near the posterior, where SGLD with a moving RMSProp preconditioner leads, which
+    no scale of the gradients upsets. Without a ladder the search begins at the kernel's own step
+    and goes up by factors of 8, or down to where the excess of the temperature, which goes as ε,
+    should be gone, until the verdict changes; then at most three steps are tried in between. Each
+    pilot starts where the last that passed ended.
+
+    Every kernel is tried as SGHMC with its β, of which the momenta alone tell: within a few steps
+    they have the temperature of the step and of the gradients' noise, and that of the positions is
+    theirs times (1+β)/2 wherever the chains are stationary, which for a network takes them far
+    longer than a pilot. SGLD is SGHMC with β = 0. Of SGNHT and ATMC it is the heat that the
+    thermostat has to take up, and of a splitting such as BAOAB the error of the momenta, which
+    is as large. A pilot whose intervals are too wide is repeated, twice as long, up to four times.
 
     A step that passes is right for the temperatures of this posterior; it does not say that the
     chains mix, which is what `diagnose` is for.
 
     Args:
         kernel: a stochastic-gradient kernel with a constant step size; it is not modified.
-            Pilots run at the temperature its schedule ends at, and with all of the noise.
+            Pilots run at the temperature its schedule ends at, with all of the noise, and with
+            draws of 20 steps, or 2/(1 - β) where that is more.
         x, y: the data.
         step_sizes: the ladder, tried from the largest down to the first that passes; None for the
             search above.
-        warmup, draws, chains, seed, float64, init: of each pilot, see `sample`.
-        gradients, rows: full gradients of each thermometer reading, and the rows of each, see
-            `diagnostics.configurational_temperature`.
+        warmup: draws on the way to the posterior; each pilot has a quarter of them.
+        draws: of the first and shortest run of each pilot; None for as many as the smallest array
+            asks for, 272 of each of four chains where that is a single number.
+        chains, seed, float64, init: see `sample`.
         tolerance: the share of T that a right temperature may be off.
         report: called with a line after each pilot, such as `print`.
 
@@ -77,45 +97,54 @@ def find_step_size(
     """
     first, given = _check(kernel, x, step_sizes)
     tolerance = positive(tolerance, "`tolerance` of find_step_size")
-    whole_number(draws, "`draws` of find_step_size", at_least=16)
+    if draws is not None:
+        whole_number(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
     pilots: dict[float, PilotRun] = {}
     start: list[Any] = [init]
 
-    def passes(step_size: float) -> bool:
-        length, precise = draws, gradients
+    def drawn(kernel: Any, warmup: int, length: int, every: int, seed: int, init: Any) -> Posterior:
+        with warnings.catch_warnings():
+            # That chains stop is what a ladder finds out.
+            warnings.simplefilter("ignore")
+            return sample(
+                kernel,
+                x,
+                y,
+                warmup=warmup,
+                draws=length,
+                chains=chains,
+                seed=seed,
+                init=init,
+                float64=float64,
+                progress=False,
+                keep=Keep(every=every),  # of the weights, where it ends alone
+            )
+
+    def pilot(step_size: float) -> PilotRun:
+        if not pilots:
+            start[0] = _ends(drawn(_arriving(kernel, warmup), warmup, 1, 1, seed, init)) or init
+        shortest, here = draws or _enough(start[0], chains, tolerance), start[0]
         for attempt in range(_LONGER + 1):
-            with warnings.catch_warnings():
-                # That chains stop is what a ladder finds out.
-                warnings.simplefilter("ignore")
-                posterior = sample(
-                    _pilot(kernel, step_size),
-                    x,
-                    y,
-                    warmup=warmup,
-                    draws=length,
-                    chains=chains,
-                    seed=seed + 1000 * len(pilots) + attempt,
-                    init=start[0],
-                    float64=float64,
-                    progress=False,
-                )
-            run = _read(posterior, x, y, step_size, length, precise, rows, tolerance)
-            if run.status != "not finite":
-                start[0] = _ends(posterior)
+            length, number = shortest * 2**attempt, seed + 1000 * (1 + len(pilots)) + attempt
+            trial = _pilot(kernel, step_size)
+            posterior = drawn(trial, -(-warmup // 4), length, shortest, number, here)
+            run = _read(posterior, step_size, length, tolerance)
+            here = _ends(posterior) or here
             if run.status != "not known":
                 break
-            length, precise = 2 * length, 2 * precise
+        if run.passed:  # others leave chains that a short step would take long to cool
+            start[0] = here
         pilots[step_size] = run
         if report is not None:
             report(f"step size {step_size:.2e}: {run.status}, hottest {run.hottest:.3g} T")
-        return run.passed
+        return run
 
     if given:
         for step_size in given:
-            if passes(step_size):
+            if pilot(step_size).passed:
                 break
     else:
-        _search(first, passes, lambda step_size: pilots[step_size].status)
+        _search(first, tolerance, pilot)
     found = _found(kernel, pilots, tolerance)
     far = _far(first, found.step_size)
     if far:
@@ -139,20 +168,33 @@ def _far(own: float, found: float | None) -> str:
     )
 
 
-def _search(first: float, passes: Callable[[float], bool], status: Callable[[float], str]) -> None:
-    """Up or down from `first` until the verdict changes, then between the last two.
+def _search(step_size: float, tolerance: float, pilot: Callable[[float], PilotRun]) -> None:
+    """Up or down until the verdict changes, then in between until the last two are near.
 
-    On the way down it ends where a pilot is too short to tell: shorter steps go less far still.
+    It ends where a pilot on the way down is too short to tell: of shorter steps it says no more.
     """
-    good = passes(first)
-    factor, step_size = (_RATIO if good else 1 / _RATIO), first
-    for _ in range(_MOST_RUNGS - 1):
-        step_size *= factor
-        if passes(step_size) != good:
-            passes(step_size / math.sqrt(factor))
+    good = bad = None
+    refined = 0
+    for _ in range(_MOST_RUNGS):
+        run = pilot(step_size)
+        if run.passed:
+            good = step_size
+        else:
+            bad = step_size
+        if good is not None and bad is not None:
+            if refined == _REFINED or bad / good < _NEAR:
+                return
+            refined += 1
+            # After a long way down the failure says little of where between the two it changes.
+            step_size = good * min(math.sqrt(bad / good), _RATIO)
+        elif run.passed:
+            step_size *= _RATIO
+        elif run.status == "not known":
             return
-        if not good and status(step_size) == "not known":
-            return
+        else:
+            # A chain that stopped says nothing of how far; an excess goes as ε, at the least.
+            excess = _UNSTABLE if math.isnan(run.hottest) else run.hottest - 1
+            step_size *= tolerance / max(2 * excess, 2 * tolerance)
 
 
 def _check(kernel: Any, x: Any, step_sizes: Sequence[float] | None) -> tuple[float, list[float]]:
@@ -187,52 +229,87 @@ def _with_step(kernel: StochasticGradientKernel, step_size: float) -> Any:
     return fresh
 
 
-def _pilot(kernel: StochasticGradientKernel, step_size: float) -> Any:
-    fresh = copy.copy(_with_step(kernel, step_size))
-    fresh._temperature, fresh._noise = kernel.posterior_temperature, 1.0
-    return fresh
+def _pilot(kernel: StochasticGradientKernel, step_size: float) -> SGHMC:
+    """SGHMC on the same gradients, with the kernel's β, at a step size."""
+    preconditioner, decay = kernel._preconditioner, getattr(kernel, "_momentum_decay", 0.0)
+    if preconditioner.corrected:  # its drift is SGLD's alone, and no matter for the temperature
+        preconditioner = replace(cast(Any, preconditioner), mode="frozen")
+    return SGHMC(
+        step_size=step_size,
+        momentum_decay=decay,
+        steps_per_draw=max(_STEPS, round(2 / (1 - decay))),
+        preconditioner=preconditioner,
+        gradient=kernel._gradient,
+        minibatches=kernel.minibatches,
+        **_settings(kernel),
+    )
+
+
+def _arriving(kernel: StochasticGradientKernel, warmup: int) -> SGLD:
+    """What leads to the posterior from wherever chains start.
+
+    Gradients at a draw of the prior may be a thousand times those of the posterior (a noise scale
+    near 0), and a step that is right for the posterior would leave it at once. RMSProp divides
+    them by their size; its bias does no harm on the way.
+    """
+    first, last = _ARRIVING
+    return SGLD(
+        step_size=CosineBurnIn(first, last, max(1, _STEPS * warmup)),
+        steps_per_draw=_STEPS,
+        # It forgets within ten steps, or gradients that were enormous would hold the chains up.
+        preconditioner=RMSProp(mode="plain", decay=0.9),
+        **_settings(kernel),
+    )
+
+
+def _settings(kernel: Any) -> dict[str, Any]:
+    return {
+        "model": kernel.model,
+        "batch_size": kernel.batch_size,
+        "temperature": kernel.posterior_temperature,
+        "sub_batches": kernel._sub_batches,
+        "init_strategy": kernel._init_strategy,
+    }
+
+
+def _stopped(posterior: Posterior) -> bool:
+    stopped = posterior.statistics.get("stopped")
+    return stopped is not None and bool(np.asarray(stopped).any())
 
 
 def _ends(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The last draw of each chain: where the next pilot starts."""
+    """The last draw of each chain, where the next pilot starts; {} where a chain stopped."""
+    if _stopped(posterior):
+        return {}
     latents = set(posterior.provenance["latents"])
     names = posterior.provenance["site_names"]
     return {site: posterior.draws[name][:, -1] for name, site in names.items() if site in latents}
 
 
-def _read(
-    posterior: Posterior,
-    x: Any,
-    y: Any,
-    step_size: float,
-    draws: int,
-    gradients: int,
-    rows: int | None,
-    tolerance: float,
-) -> PilotRun:
-    stopped = posterior.statistics.get("stopped")
-    if stopped is not None and np.asarray(stopped).any():
+def _enough(ends: Any, chains: int, tolerance: float) -> int:
+    """Draws of each chain by which the mean of p² over the smallest array is known well enough.
+
+    Its relative error is √(2/dn), and an interval of all arrays reaches 3.5 of them, or so.
+    """
+    arrays = ends.values() if isinstance(ends, Mapping) else ()
+    smallest = min((int(np.prod(array.shape[1:])) for array in arrays), default=1)
+    reach = 0.75 * _SHARPER * tolerance
+    return max(_FEWEST_DRAWS, math.ceil(2 * (3.5 / reach) ** 2 / (smallest * chains)))
+
+
+def _read(posterior: Posterior, step_size: float, draws: int, tolerance: float) -> PilotRun:
+    if _stopped(posterior):
         return PilotRun(step_size, "not finite", math.nan, math.nan, draws, None)
     # A ladder has to see a fault as large as the tolerance or so, and can run on until it does.
-    found = posterior.temperatures(
-        x,
-        y,
-        gradients=gradients,
-        rows=rows,
-        tolerance=tolerance,
-        resolution=_SHARPER * tolerance,
-        seed=draws,
-    )
-    values = np.concatenate([table[:, 0] for table in found.readings().values()])
-    finite = bool(np.isfinite(values).all())
-    return PilotRun(
-        step_size,
-        found.status if finite else "not finite",
-        float(values.min()) / found.temperature if finite else math.nan,
-        float(values.max()) / found.temperature if finite else math.nan,
-        draws,
-        found,
-    )
+    found = posterior.temperatures(tolerance=tolerance, resolution=_SHARPER * tolerance)
+    values = found.readings()["kinetic"][:, 0] / found.temperature
+    if not np.isfinite(values).all():
+        return PilotRun(step_size, "not finite", math.nan, math.nan, draws, found)
+    status, ends = found.status, (float(values.min()), float(values.max()))
+    if status == "not known" and ends[1] > 1 + _CERTAIN * tolerance:
+        # Of chains that are still cooling, whose intervals are wide, and longer pilots as well.
+        status = "too hot"
+    return PilotRun(step_size, status, *ends, draws, found)
 
 
 def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> StepSizeSearch:
@@ -251,7 +328,7 @@ def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> Step
     elif ladder[-1].status == "not known":
         sentence = (
             f"No step size passed: at {ladder[-1].step_size:.2e} the pilot is too short to tell. "
-            "Give it more `draws` and `gradients`, or a kernel with more `steps_per_draw`."
+            "Give the search more `draws`."
         )
     else:
         last = ladder[-1]

@@ -202,14 +202,17 @@ def test_the_step_that_is_found_is_that_of_the_run(tmp_path, capsys, monkeypatch
     def search(kernel, x, y, *, chains, seed, report):
         searched.append((kernel, len(x), len(y), chains, seed))
         report("step size 3.00e-05: right")
-        return SimpleNamespace(step_size=None if seed else 3e-5, sentence="No step size passed.")
+        last = SimpleNamespace(step_size=1e-9, status="too hot")
+        return SimpleNamespace(step_size=None if seed else 3e-5, ladder=[last, last])
 
     monkeypatch.setattr(bnn, "find_step_size", search)
     run = tmp_path / "run"
     line = "sample linear --kernel sghmc --step-size auto --batch-size 199 --steps-per-draw 5"
     line += f" --chains 2 --warmup 10 --draws 20 --out {run}"
     assert main([*line.split(), "--seed", "1"]) == 1
-    assert "`--step-size auto` found none: No step size passed." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "`--step-size auto` found none: of 2 step sizes down to 1.00e-09" in said
+    assert "larger --batch-size" in said and "`draws`" not in said
     assert main(line.split()) == 0
     assert "step size 3.00e-05: right" in capsys.readouterr().err
     stored = json.loads((run / "run.json").read_text())["kernel"]["settings"]

@@ -168,6 +168,33 @@ def test_diagnose_reads_what_the_run_recorded():
     assert posterior().diagnose().temperatures is None
 
 
+@pytest.mark.parametrize(
+    ("settings", "dynamics"),
+    [
+        ({"accept_step": True}, "accept step"),
+        ({"accept_step": True, "kernel": {"kinetic_law": "OBABO"}}, "accept step"),
+        ({"accept_step": False, "kernel": {"kinetic_law": "none"}}, "noise"),
+        ({"accept_step": False}, "unadjusted"),  # MCLMC
+        ({"accept_step": None}, "unadjusted"),
+    ],
+)
+def test_words_of_a_wrong_temperature_are_those_of_the_kernel(settings, dynamics):
+    """Draws at 1.6 times their spread: what is said of it depends on how they were made."""
+    wide = posterior(**settings)
+    values = wide.tree["posterior"]["net.weights"].values
+    values[:] = values.mean((0, 1)) + 1.6 * (values - values.mean((0, 1)))
+    found = wide.temperatures(X, Y)
+    phrase = {
+        "accept step": "which is not judged",
+        "noise": "minibatch gradients too noisy",
+        "unadjusted": "has no accept step, and its step is too long",
+    }
+    said = {kind: words in found.verdict for kind, words in phrase.items()}
+    assert said == {kind: kind == dynamics for kind in phrase}
+    assert found.status == ("not known" if dynamics == "accept step" else "too hot")
+    assert ("has no momenta" in found.verdict) == (dynamics == "noise")
+
+
 def test_stopped_chains_are_left_out_and_named():
     statistics, kernel = kinetic([1.0, 1.0])
     statistics["stopped"] = np.zeros((4, 150), bool)

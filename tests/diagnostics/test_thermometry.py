@@ -170,6 +170,43 @@ def test_draws_that_are_not_finite():
     assert found.status == "wrong" and "`net.Dense_0.bias`: draws are not finite" in found.verdict
 
 
+@pytest.mark.parametrize(("noise", "word"), [(0.5**0.5, "cold"), (1.5, "hot")])
+def test_only_kernels_that_inject_noise_are_judged_by_it(noise, word):
+    """The same readings: of an accept step they are no fault, of neither none of the noise."""
+    chain = run(2, noise=noise)
+    injects = read(chain, kinetic=False)
+    assert injects.status == f"too {word}" and "noise" in injects.verdict
+    accepts = read(chain, kinetic=False, dynamics="accept step")
+    assert accepts.status == "not known" and accepts.step_factor is None
+    assert "has an accept step, so neither step size nor noise heats" in accepts.verdict
+    assert "the chance of one run in a hundred" in accepts.verdict
+    assert "has no momenta" not in accepts.verdict
+    unadjusted = read(chain, kinetic=False, dynamics="unadjusted")
+    assert unadjusted.status == f"too {word}" and "noise" not in unadjusted.verdict
+    assert "has no accept step, and its step is too long" in unadjusted.verdict
+    assert unadjusted.step_factor is None  # which is how an excess of injected noise goes
+
+
+def test_chains_that_have_not_been_round_the_posterior_accuse_no_force():
+    """A few turns of slow chains: the momenta are right, and positions read what they happen to."""
+    chain = run(14, draws=60, steps=1, step_size=1e-5, spread=0.2)
+    chain.kinetic = run(14, draws=60).kinetic
+    found = read(chain)
+    assert all(a.configurational.rhat > 1.1 for a in found.arrays)
+    assert found.status == "not known" and "gradient" not in found.verdict.replace("gradients", "")
+    assert "the chains too slow" in found.verdict
+
+
+def test_a_force_is_doubted_only_beside_chains_that_travel():
+    """A term counted twice, and chains that move apart, read alike: both are said."""
+    force = PRECISION.copy()
+    force[BIAS] *= 2
+    assert "Either the chains still move apart" in read(run(5, force=force)).verdict
+    force = PRECISION.copy()
+    force[LAST] -= PRIOR[LAST]
+    assert "Either the chains still travel" in read(run(6, force=force)).verdict
+
+
 def test_words_of_samplers_without_momenta_and_of_thermostats():
     chain = run(1)
     assert "no momenta, hence no kinetic temperature" in read(chain, kinetic=False).verdict

@@ -69,7 +69,7 @@ def _broken(
         sentences.append(
             f"Chain {chain} stopped at draw {draw}, which was not finite; its draws from there on "
             "repeat the last one that was. Lower the step size, or look for it with "
-            "`find_step_size`."
+            "`find_step_size` (`--step-size auto`)."
         )
     for chain in sampler["stuck_chains"]:
         if chain in sampler["stopped_chains"]:

@@ -19,6 +19,7 @@ from bayesnn_ppl.inference.kernels.adaptation import (
 from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.kernels.density import Density, log_ratio, potential_energy
 from bayesnn_ppl.inference.kernels.microcanonical import Point, direction, trajectory
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["AdjustedMCLMC", "AdjustedMCLMCState"]
 
@@ -26,6 +27,7 @@ __all__ = ["AdjustedMCLMC", "AdjustedMCLMCState"]
 _FIRST_STEPS = 10
 
 
+@named_fields
 class AdjustedMCLMCState(NamedTuple):
     """The state of one chain.
 
@@ -102,6 +104,7 @@ class AdjustedMCLMC(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

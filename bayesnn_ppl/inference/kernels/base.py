@@ -51,6 +51,7 @@ class ModelKernel(MCMCKernel):
     """
 
     accept_step: bool = False
+    _counts_divergences: bool = False  # whether its state says so, in a field `diverging`
 
     def __init__(
         self,
@@ -84,6 +85,11 @@ class ModelKernel(MCMCKernel):
     @property
     def sample_field(self) -> str:
         return "z"
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """What `numpyro.infer.MCMC` collects unasked: its summary counts divergences of these."""
+        return ("z", "diverging") if self._counts_divergences else ("z",)
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> Self:
         """A copy that has never run, on `wrapper(model)`."""

@@ -21,10 +21,12 @@ from bayesnn_ppl.inference.kernels.chees_adaptation import (
     van_der_corput,
 )
 from bayesnn_ppl.inference.kernels.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["ChEES", "ChEESState"]
 
 
+@named_fields
 class ChEESState(NamedTuple):
     """All chains; leading axis the chain where a shape says so.
 
@@ -97,6 +99,7 @@ class ChEES(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ from bayesnn_ppl.inference.kernels.leapfrog import (
     hmc_step,
     izmailov_trajectory,
 )
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 from bayesnn_ppl.temperature import ColdModel
 
 __all__ = ["HMC", "HMCState", "izmailov_trajectory"]
@@ -34,6 +35,7 @@ __all__ = ["HMC", "HMCState", "izmailov_trajectory"]
 _WARMUP_LEAPFROGS, _MOST_LEAPFROGS = 1000, 2**20
 
 
+@named_fields
 class HMCState(NamedTuple):
     """What the next draw needs, and what a reader wants to know of the last one.
 
@@ -107,6 +109,7 @@ class HMC(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

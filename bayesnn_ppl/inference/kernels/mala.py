@@ -13,10 +13,12 @@ from bayesnn_ppl.inference.kernels.acceptance import flag, fraction, metropolis,
 from bayesnn_ppl.inference.kernels.adaptation import DualAveraging, search_step_size
 from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.kernels.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["MALA", "MALAState", "mala_proposal"]
 
 
+@named_fields
 class MALAState(NamedTuple):
     """What the next draw needs, and what a reader wants to know of the last one.
 
@@ -99,6 +101,7 @@ class MALA(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

@@ -16,10 +16,12 @@ from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.kernels.mclmc_adaptation import Adaptation, Batches, when
 from bayesnn_ppl.inference.kernels.microcanonical import Point, direction, refresh, trajectory
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["MCLMC", "MCLMCState"]
 
 
+@named_fields
 class MCLMCState(NamedTuple):
     """The state of one chain.
 
@@ -108,6 +110,8 @@ class MCLMC(ModelKernel):
         Robnik, De Luca, Silverstein and Seljak (2023), arXiv:2212.08549; Robnik and Seljak
         (2024), arXiv:2303.18221; Sommer et al. (2025), ICLR (MILE).
     """
+
+    _counts_divergences = True
 
     def __init__(
         self,

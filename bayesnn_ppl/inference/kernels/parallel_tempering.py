@@ -16,6 +16,7 @@ from bayesnn_ppl.inference.kernels.adaptation import DualAveraging
 from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.kernels.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.inference.kernels.leapfrog import Point, hmc_step
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["ParallelTempering", "ParallelTemperingState", "Rung", "exchange"]
 
@@ -51,6 +52,7 @@ class Rung(Density):
         )
 
 
+@named_fields
 class ParallelTemperingState(NamedTuple):
     """One chain with its ladder of K temperatures.
 
@@ -135,6 +137,7 @@ class ParallelTempering(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

@@ -12,10 +12,12 @@ from bayesnn_ppl.arguments import positive
 from bayesnn_ppl.inference.kernels.acceptance import flag, fraction, metropolis
 from bayesnn_ppl.inference.kernels.base import ModelKernel
 from bayesnn_ppl.inference.kernels.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["RandomWalk", "RandomWalkState", "random_walk_proposal"]
 
 
+@named_fields
 class RandomWalkState(NamedTuple):
     """What the next draw needs, and what a reader wants to know of the last one.
 
@@ -86,6 +88,7 @@ class RandomWalk(ModelKernel):
     """
 
     accept_step = True
+    _counts_divergences = True
 
     def __init__(
         self,

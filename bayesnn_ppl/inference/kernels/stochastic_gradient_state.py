@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bayesnn_ppl.inference.kernels.minibatch_density import MinibatchDensity, MinibatchGradient
+from bayesnn_ppl.inference.kernels.state_fields import named_fields
 
 __all__ = ["StepGradient", "StepSettings", "StochasticGradientState", "WholeData"]
 
@@ -28,6 +29,7 @@ class StepSettings(NamedTuple):
     index: Any
 
 
+@named_fields
 class StochasticGradientState(NamedTuple):
     """The state of one chain.
 
