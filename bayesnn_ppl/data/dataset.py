@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.data.standardisation import Standardisation, Task
 from bayesnn_ppl.data.target import StandardisedTarget
 
+_MOST_NAMES = 12  # in a table
 
+
+@readable
 class Split(NamedTuple):
     """Inputs and targets of the rows of one part; unpacks to `x, y`.
 
@@ -67,6 +71,19 @@ class Dataset:
     def classes(self) -> int | None:
         """The number of classes K; None for regression."""
         return None if self.class_names is None else len(self.class_names)
+
+    def _repr_html_(self) -> str:
+        units = "the data's" if self.standardisation.is_identity else "standardised"
+        rows = [
+            ("task", self.task),
+            ("rows", f"{len(self.train.x)} for training, {len(self.test.x)} for tests"),
+            ("features", f"{self.train.x.shape[1:]}: {_few(self.feature_names)}"),
+            ("target", self.target_name),
+            ("classes", _few(self.class_names or ())),
+            ("units", units),
+            ("source", self.description),
+        ]
+        return html_table(f"Dataset {self.name}", [row for row in rows if row[1]])
 
     def __repr__(self) -> str:
         kind = self.task if self.classes is None else f"{self.task} of {self.classes} classes"
@@ -175,6 +192,12 @@ def assemble_parts(
         sha256=sha256,
         validation=None if validation is None else part(validation),
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names for a line of a table."""
+    more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def content_hash(*arrays: np.ndarray) -> str:

@@ -4,11 +4,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.checks import class_labels
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
@@ -47,6 +49,7 @@ _MEANING = {
 }
 
 
+@readable
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
     """Scores by name, a read-only mapping that prints as a table.
@@ -75,6 +78,13 @@ class Evaluation(Mapping[str, float]):
         for name, value in values.items():
             lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
         return "\n".join(lines)
+
+    def _figures(self) -> dict[str, Any]:
+        return {"task": self.task, "rows": self.rows, **dict(islice(self.scores.items(), 4))}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4f}", _meaning(name)) for name, value in self.scores.items()]
+        return html_table(f"{self.task.capitalize()}, {self.rows} rows", rows)
 
     def meaning(self, name: str) -> str:
         """What a score is, in a few words."""
