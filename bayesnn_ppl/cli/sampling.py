@@ -186,9 +186,11 @@ def _report(
     if diagnosis is not None:  # for `bayesnn runs`, and for readers without the program
         (folder / "diagnosis.json").write_text(diagnosis.to_json() + "\n", encoding="utf-8")
     if weights:
-        scores = bnn.metrics.evaluate(posterior, *dataset.test, reference=reference_of(run))
+        scores = bnn.metrics.evaluate(
+            posterior, *dataset.test, reference=reference_of(run), class_names=run.class_names
+        )
     elif probe is not None:
-        scores = bnn.metrics.evaluate(posterior)
+        scores = bnn.metrics.evaluate(posterior, class_names=run.class_names)
     else:
         scores = None
     if scores is not None:
