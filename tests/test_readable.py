@@ -114,6 +114,23 @@ def test_a_kernel_shows_what_it_hands_on_to_its_base():
     assert "steps_per_draw=3" in repr(kernel) and "None" not in repr(kernel)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        bnn.likelihoods.gaussian(),
+        bnn.likelihoods.student_t(),
+        bnn.likelihoods.quantile(),
+        bnn.priors.hierarchical(),
+        bnn.bayesian_network(
+            bnn.nn.MLP((5,), outputs=1), bnn.priors.hierarchical(), bnn.likelihoods.gaussian()
+        ),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_the_parts_of_a_model_name_their_distributions(part):
+    assert "HalfNormal(scale=1.0)" in repr(part) and " at 0x" not in repr(part)
+
+
 def test_a_page_shows_itself_and_prints_its_verdict(results):
     page = results["page"]
     assert repr(page).startswith(f"Page(run='{page.statuses['run']}'")

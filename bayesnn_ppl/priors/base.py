@@ -7,6 +7,7 @@ from typing import Any
 import numpyro.distributions as dist
 
 from bayesnn_ppl.arguments import natural, near_misses
+from bayesnn_ppl.identity import describe
 
 __all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
 
@@ -38,6 +39,9 @@ class NetworkPrior:
     """
 
     function: Callable[[Shapes, Any], Mapping[str, Any]]
+
+    def __repr__(self) -> str:
+        return describe(self)
 
     def sample_checked(self, shapes: Shapes, x: Any) -> dict[str, Any]:
         """Call the function; raise ValueError unless names and shapes are the network's."""
