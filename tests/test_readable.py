@@ -178,6 +178,16 @@ def test_names_and_values_are_text_and_no_markup():
 
 def test_tab_shows_public_names_only():
     assert dir(bnn) == sorted(bnn.__all__)
+    for name in bnn.__all__:
+        module = getattr(bnn, name)
+        if inspect.ismodule(module):
+            shown = {n for n in dir(module) if not n.startswith("_")}
+            parts = {n for n in shown if inspect.ismodule(getattr(module, n))}
+            assert shown - parts <= set(module.__all__), name
+            foreign = {
+                n for n in parts if not getattr(module, n).__name__.startswith("bayesnn_ppl")
+            }
+            assert not foreign, name
 
 
 def test_names_are_listed_as_people_count():
