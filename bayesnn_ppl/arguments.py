@@ -1,11 +1,17 @@
-"""Checks of arguments that many functions share, with the sentences they raise."""
+"""What callers give, with the sentences that refuse it, and what they get, in a line or a table."""
 
 import difflib
+import html
+import inspect
 import math
 import numbers
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-__all__ = ["near_misses", "positive", "whole_number"]
+__all__ = ["html_table", "natural", "near_misses", "positive", "readable", "whole_number"]
+
+_MOST_LETTERS = 60  # of one value in the line of a result
 
 
 def positive(value: object, what: str) -> float:
@@ -41,3 +47,99 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {shown}?"
     return f"There are {shown}" + (f" and {len(known) - 8} more." if len(known) > 8 else ".")
+
+
+def natural(names: Iterable[str]) -> list[str]:
+    """Names in the order in which people count: `Dense_2` comes before `Dense_10`."""
+
+    def key(name: str) -> list[Any]:
+        # Every other part is a number, so that numbers never meet words.
+        return [int(p) if i % 2 else p for i, p in enumerate(re.split(r"(\d+)", name))]
+
+    return sorted(names, key=key)
+
+
+def readable[T](kind: type[T]) -> type[T]:
+    """Decorate a class of results: `repr` is one short line, and a notebook shows a small table.
+
+    Both show what its method `_figures` gives, name -> value, or else the arguments of its
+    constructor that are not at their defaults: arrays by their shape, what is long by its kind. A
+    class may have a table of its own, `_repr_html_`.
+    """
+
+    def figures(self: Any) -> Mapping[str, Any]:
+        if hasattr(self, "_figures"):
+            return self._figures()
+        found = {}
+        for name, default in _arguments(type(self)).items():
+            value = getattr(self, f"_{name}", getattr(self, name, default))
+            plain = isinstance(value, bool | int | float | str | tuple)
+            if value is not default and not (plain and value == default):
+                found[name] = value
+        return found
+
+    def line(self: Any) -> str:
+        parts = (f"{name}={_short(value)}" for name, value in figures(self).items())
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def table(self: Any) -> str:
+        rows = [
+            (name.replace("_", " "), value if isinstance(value, str) else _short(value))
+            for name, value in figures(self).items()
+        ]
+        return html_table(type(self).__name__, rows)
+
+    # Set here, since dataclasses and named tuples write a `__repr__` and would hide one inherited.
+    setattr(kind, "__repr__", line)  # noqa: B010
+    if "_repr_html_" not in vars(kind):
+        setattr(kind, "_repr_html_", table)  # noqa: B010
+    return kind
+
+
+def _arguments(kind: type) -> dict[str, Any]:
+    """Argument of the constructor -> default, with those that it hands on to a base class."""
+    found: dict[str, Any] = {}
+    for base in kind.__mro__:
+        arguments = inspect.signature(base).parameters.values()
+        found = {a.name: a.default for a in arguments if a.kind is not a.VAR_KEYWORD} | found
+        if not any(a.kind is a.VAR_KEYWORD for a in arguments):
+            break
+    return found
+
+
+def html_table(
+    caption: str, rows: Sequence[Sequence[str]], header: Sequence[str] | None = None
+) -> str:
+    """A table for a notebook, without colours: a notebook's own are light or dark.
+
+    Words stand to the left, and so does the first column; under a header the others to the right.
+    """
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        sides = ["left", *["right" if header else "left"] * (len(cells) - 1)]
+        return "".join(
+            f'<{tag} style="text-align: {side}">{html.escape(cell)}</{tag}>'
+            for side, cell in zip(sides, cells, strict=True)
+        )
+
+    lines = [line(header, "th")] if header else []
+    body = "".join(f"<tr>{cells}</tr>" for cells in [*lines, *(line(row, "td") for row in rows)])
+    return f"<table><caption>{html.escape(caption)}</caption>{body}</table>"
+
+
+def _short(value: Any) -> str:
+    """A value among others: a number, a few words or numbers, or what kind of thing it is."""
+    if isinstance(value, bool | int | str | None):
+        text = repr(value)
+        return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        size = ",".join(map(str, value.shape))  # float32[40,2], as JAX writes it
+        return f"{value.dtype}[{size}]" if size else _short(value.item())
+    if isinstance(value, tuple | list | Mapping):
+        named = isinstance(value, Mapping)
+        whole = ", ".join(f"{v}: {_short(value[v])}" if named else _short(v) for v in value)
+        whole += "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return f"({whole})" if len(whole) <= _MOST_LETTERS else f"{len(value)} entries"
+    return getattr(value, "__name__", type(value).__name__.lstrip("_"))

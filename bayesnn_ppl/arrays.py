@@ -35,6 +35,8 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
         array = np.asarray(values)
     except ValueError as error:
         raise TypeError(f"`{name}` is not a rectangular array: {error}.") from None
+    if array.dtype.kind == "O" and hasattr(values, "columns"):
+        array = _of_columns(values, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"`{name}` must hold numbers, but its dtype is {array.dtype}. Encode text and "
@@ -73,6 +75,22 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
     if isinstance(values, np.memmap) and array.dtype == wanted:
         return array
     return array.astype(wanted)  # a copy, which the caller cannot change in the middle of a run
+
+
+def _of_columns(frame: Any, name: str) -> np.ndarray:
+    """A frame as one array: pandas makes one of objects where it has numbers and booleans."""
+    columns = [np.asarray(frame[column]) for column in frame.columns]
+    wrong = [
+        f"`{column}` ({array.dtype})"
+        for column, array in zip(frame.columns, columns, strict=True)
+        if array.dtype.kind not in "biuf"
+    ]
+    if wrong:
+        raise TypeError(
+            f"`{name}` must hold numbers, but these of its columns do not: {', '.join(wrong)}. "
+            "Encode text and categories as numbers first, or drop these columns."
+        )
+    return np.stack(columns, axis=1)
 
 
 def _refuse(

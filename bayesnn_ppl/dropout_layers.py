@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.arguments import natural, near_misses
 from bayesnn_ppl.nn import Conv
 
 __all__ = ["NETWORK", "layer_called", "live_dropout"]
@@ -104,5 +104,5 @@ def _check_met(dropout: Any, met: list[str]) -> None:
         if name not in met:
             raise ValueError(
                 f"`dropout` names `{name}`, which is no dense or convolutional layer of the "
-                f"network. {near_misses(name, sorted(set(met)))}"
+                f"network. {near_misses(name, natural(set(met)))}"
             )

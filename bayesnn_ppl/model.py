@@ -15,6 +15,7 @@ import numpyro
 from jax.typing import ArrayLike
 
 from bayesnn_ppl.dropout_layers import live_dropout
+from bayesnn_ppl.identity import describe
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.network import random_network
 from bayesnn_ppl.priors.base import Prior
@@ -53,6 +54,9 @@ class BayesianNetwork:
     likelihood: Likelihood
     temperature: float = 1.0
     name: str = "net"
+
+    def __repr__(self) -> str:
+        return describe(self)
 
     def check_inputs(self, x: np.ndarray) -> None:
         """Raise ValueError unless all rows of `x` can be inputs of the likelihood."""

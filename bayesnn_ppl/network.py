@@ -10,6 +10,7 @@ import numpyro
 from numpyro.distributions import Unit
 from numpyro.primitives import _PYRO_STACK, Messenger
 
+from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.priors.base import NetworkPrior, Prior
 from bayesnn_ppl.priors.fitting import checked_prior
 from bayesnn_ppl.priors.tables import assembled
@@ -114,7 +115,7 @@ def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, 
 
 def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     variables = jax.eval_shape(lambda inputs: network.init(jax.random.key(0), inputs, **options), x)
-    state = sorted(set(variables) - {"params"})
+    state = natural(set(variables) - {"params"})
     if state:
         raise ValueError(
             f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
@@ -131,7 +132,7 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
 
     _, *states = nnx.split(network, nnx.Param, nnx.Not(nnx.Param))
     params, other = states
-    state = sorted(_flatten(nnx.to_pure_dict(other)))
+    state = natural(_flatten(nnx.to_pure_dict(other)))
     if state:
         raise ValueError(
             f"The network {type(network).__name__} keeps state besides its parameters: {state}. "

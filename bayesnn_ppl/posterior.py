@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import html_table, whole_number
 from bayesnn_ppl.arrays import check_array, has_hash
 from bayesnn_ppl.components import Components
 from bayesnn_ppl.identity import describe
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Posterior", "Prediction", "load"]
 
 _MEMORY = 2**29
+_MOST_SHOWN = 12  # variables in the table of a notebook
 _MOST_PROBES = 20_000  # function values per draw; more say nothing more about convergence
 
 
@@ -105,6 +106,31 @@ class Posterior:
             "see .diagnose(x), .predict(x), .draws, .tree>"
         )
 
+    def _repr_html_(self) -> str:
+        run = self.provenance
+        rows = [
+            ("method", str(run.get("kernel"))),
+            ("draws", f"{run.get('chains')} chains × {run.get('draws')}{self._kept_words()}"),
+            ("data", f"{run.get('rows')} rows of shape {tuple(run.get('input_shape', ()))}"),
+        ]
+        for name in ("likelihood_temperature", "posterior_temperature"):
+            if run.get(name, 1.0) != 1.0:
+                rows.append((name.replace("_", " "), f"{run[name]:g}"))
+        shapes = self._shapes()
+        rows += [(name, str(shape)) for name, shape in list(shapes.items())[:_MOST_SHOWN]]
+        if len(shapes) > _MOST_SHOWN:
+            rows.append(("...", f"{len(shapes)} variables in all"))
+        return html_table("Posterior", rows)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Variable name -> shape of one draw, read without its values; empty without weights."""
+        for group, leading in (("posterior", 2), (storage.MOMENTS[0], 1)):
+            if group in self.tree.children:
+                arrays = self.tree[group].data_vars
+                names = self.provenance["site_names"]
+                return {name: arrays[name].shape[leading:] for name in names}
+        return {}
+
     def _kept_words(self) -> str:
         keep = self.provenance.get("keep", {})
         words = []
@@ -130,7 +156,7 @@ class Posterior:
         """
         if not self.has_weights:
             return {}
-        # In the program's order: a store on disk lists its arrays in any order.
+        # In the order of the record: a store on disk lists its arrays in any order.
         variables = self.tree["posterior"].data_vars
         return {name: variables[name].values for name in self.provenance["site_names"]}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import (
     Components,
@@ -29,6 +29,7 @@ from bayesnn_ppl.components import (
 __all__ = ["Prediction", "brief_sd", "function_values"]
 
 
+@readable
 class Prediction:
     """The posterior predictive distribution at N inputs, in the data's units.
 
@@ -48,11 +49,9 @@ class Prediction:
         self._known_quantiles: dict[float, np.ndarray] = {}
         self.task = "classification" if is_label(components.distribution) else "regression"
 
-    def __repr__(self) -> str:
+    def _figures(self) -> dict[str, Any]:
         shape = tuple(self.components.distribution.shape())
-        return (
-            f"<Prediction ({self.task}) of y {shape}, a mixture of {self.components.count} draws>"
-        )
+        return {"task": self.task, "shape": shape, "draws": self.components.count}
 
     @cached_property
     def _labels(self) -> Any:

@@ -38,11 +38,8 @@ class RecordedPrediction(Prediction):
         self.task = "classification" if "probability" in kept else "regression"
         self.count = self.most_samples = len(kept["y"])
 
-    def __repr__(self) -> str:
-        return (
-            f"<Prediction ({self.task}) of y {self._kept['y'].shape[1:]}, recorded for "
-            f"{self.count} draws>"
-        )
+    def _figures(self) -> dict[str, Any]:
+        return {"task": self.task, "shape": self._kept["y"].shape[1:], "draws": self.count}
 
     @cached_property
     def _moments(self) -> Any:

@@ -184,6 +184,9 @@ class ColdModel:
     model: Model
     temperature: float
 
+    def __repr__(self) -> str:
+        return f"cold({self.model!r}, {self.temperature:g})"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _Cold(self.model, self.temperature)(*args, **kwargs)
 

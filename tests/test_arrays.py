@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayesnn_ppl import arrays
@@ -56,3 +57,12 @@ def test_the_hash_is_of_shapes_types_and_bytes(mapped):
     assert data_hash(transposed, y) == digest.hexdigest()
     assert data_hash(mapped, y.astype(np.int64)) != digest.hexdigest()
     assert data_hash(np.zeros(3, bool), y) != data_hash(np.ones(3, bool), y)
+
+
+def test_a_frame_of_numbers_and_booleans_is_an_array_of_numbers():
+    frame = pd.DataFrame({"dose": [0.5, 1.5], "smokes": [True, False]})
+    found = check_array(frame, "x", float64=False)
+    np.testing.assert_array_equal(found, np.array([[0.5, 1.0], [1.5, 0.0]], np.float32))
+    days = frame.assign(state=["ill", "well"], seen=pd.to_datetime(["2020-01-01", "2020-01-02"]))
+    with pytest.raises(TypeError, match=r"columns do not: `state` \(.*\), `seen` \(datetime64"):
+        check_array(days, "x", float64=False)

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.calibration import wording
 from bayesnn_ppl.calibration.quantities import DENSITIES
 from bayesnn_ppl.calibration.record import Line, read_calibration
@@ -31,6 +32,7 @@ _MOST_FAILED = 0.1  # replications without finite draws
 _CLEAR = 2.5  # standard errors at which a shift or a spread is called one
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class QuantityCalibration:
     """One test quantity.
@@ -51,7 +53,7 @@ class QuantityCalibration:
 
     name: str
     status: Status
-    ranks: np.ndarray = field(repr=False)
+    ranks: np.ndarray
     among: int
     ess: float
     ess_low: float
@@ -79,6 +81,7 @@ class QuantityCalibration:
         }
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What a calibration found; `print` shows it, `plot` draws it.
@@ -140,6 +143,14 @@ class Calibration:
 
     def _repr_html_(self) -> str:
         return wording.page(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "p_value": self.p_value,
+            "replications": self.replications,
+            "quantities": len(self.quantities),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain dictionaries, lists and numbers."""

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bayesnn_ppl.arguments import html_table
 from bayesnn_ppl.diagnostics.rank_uniformity import smallest_effects
 
 if TYPE_CHECKING:
@@ -223,16 +224,9 @@ def text(found: "Calibration") -> str:
 
 def page(found: "Calibration") -> str:
     """The whole report as an HTML fragment."""
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-    body = "".join(line(row, "td") for row in _rows(found))
     return (
         f"<p><strong>{html.escape(title(found))}</strong></p><p>{html.escape(found.verdict)}</p>"
-        f"<table><caption>{html.escape(_subject(found))}</caption>"
-        f"<thead>{line(_HEADER, 'th')}</thead><tbody>{body}</tbody></table>"
-        f"<p>{html.escape(_NOTE)}</p>"
+        f"{html_table(_subject(found), _rows(found), _HEADER)}<p>{html.escape(_NOTE)}</p>"
     )
 
 

@@ -138,6 +138,12 @@ def build_parser() -> tuple[Parser, list[str]]:
         output = sub.add_argument_group("output")
         switch(output, "--json", "print the result as JSON")
         switch(output, "--traceback", "show where an error comes from")
+        switch(
+            output,
+            "--no-compilation-cache",
+            "compile everything anew; compiled programs are else kept in the user's cache folder, "
+            "up to 512 MiB, and draws are the same",
+        )
         sub.set_defaults(run=_when_called(runner), parser=sub)
     return parser, list(commands.choices)
 

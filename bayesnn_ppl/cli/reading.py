@@ -95,13 +95,16 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     """Print the scores."""
     run, posterior, path, recorded = _judged(arguments)
     if recorded:
-        scores, label = bnn.metrics.evaluate(posterior), _probe_label(run, posterior)
+        scores = bnn.metrics.evaluate(posterior, class_names=run.class_names)
+        label = _probe_label(run, posterior)
     else:
         x, y, label = inputs_and_targets(run, arguments.data)
         # It knows the rows that the run was made for, in their order.
         reference = reference_of(run) if arguments.data is None else None
         with failures_named(path):
-            scores = bnn.metrics.evaluate(posterior, x, y, reference=reference)
+            scores = bnn.metrics.evaluate(
+                posterior, x, y, reference=reference, class_names=run.class_names
+            )
     if arguments.json:
         print_json(scores.to_dict())
     else:

@@ -190,9 +190,11 @@ def _report(
     if not len(dataset.test):
         scores = None
     elif weights:
-        scores = bnn.metrics.evaluate(posterior, *dataset.test, reference=reference_of(run))
+        scores = bnn.metrics.evaluate(
+            posterior, *dataset.test, reference=reference_of(run), class_names=run.class_names
+        )
     elif probe is not None:
-        scores = bnn.metrics.evaluate(posterior)
+        scores = bnn.metrics.evaluate(posterior, class_names=run.class_names)
     else:
         scores = None
     if scores is not None:

@@ -127,7 +127,9 @@ def _held_out(cell: Cell, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]
         raise KeyboardInterrupt
     recorded(load_recipe(cell.recipe), cell.scale, cell.overrides, folder)
     diagnosis = folder / "diagnosis.json"
-    return _read(folder / "metrics.json"), {
+    scores = _read(folder / "metrics.json")
+    scores.pop("by_class", None)  # a line of a study's table is flat
+    return scores, {
         **_convergence(_read(diagnosis) if diagnosis.is_file() else {}),
         "chains": config["chains"],
         "draws": config["draws"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _ORIGIN = checks.Origin(
 
 def from_arrays(
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     task: Task | None = None,
     test_fraction: float = TEST_FRACTION,
@@ -36,43 +37,54 @@ def from_arrays(
     """A `Dataset` from arrays in the data's units, checked, split and standardised.
 
     Args:
-        x: numbers, shape (n, d), or (n, ..., channels), standardised per channel.
-        y: shape (n,): numbers for regression, labels 0..K-1 for classification. Regression with
-            k >= 2 outputs takes (n, k).
-        task: "regression" or "classification". None infers it: classification for booleans and
-            for integers that are all 0 or 1, regression for floats. Other integers are ambiguous
-            and refused.
+        x: numbers, shape (n, d), or (n, ..., channels), standardised per channel; or a frame of
+            pandas or Polars, whose columns are numbers or booleans.
+        y: shape (n,): numbers for regression, labels 0..K-1 or names for classification.
+            Regression with k >= 2 outputs takes (n, k). Of a frame, the name of its target column.
+        task: "regression" or "classification". None infers it: classification for names, for
+            booleans and for integers that are all 0 or 1, regression for floats. Other integers
+            are ambiguous and refused.
         test_fraction: share of the test rows.
         split: which seeded permutation, 0..19; see `uci_split_indices`.
         name: the name of the data set.
-        feature_names: d names; by default x0, x1, ...
+        feature_names: d names; by default those of a frame's columns, or x0, x1, ...
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
             the training rows; "inputs" leaves y as it is, for counts.
 
     Raises:
         ValueError: if the arrays have wrong shapes or types, entries that are missing or infinite,
-            constant columns, a constant target, fewer than 10 rows, labels other than 0..K-1,
-            classes of fewer than 2 rows or without a training row; or an option is out of range.
+            text or dates among the inputs, constant columns, a constant target, fewer than 10
+            rows, labels other than 0..K-1, classes of fewer than 2 rows or without a training row;
+            a frame has no such column, or another index than y; or an option is out of range.
     """
+    from bayesnn_ppl.data.frames import frame_columns, target_column
+
     checks.check_task(task)
+    columns, origin = None, _ORIGIN
+    if hasattr(x, "columns"):
+        x, y, columns, origin = frame_columns(x, y, _ORIGIN)
+    elif y is None:
+        raise ValueError("`y` is missing: only a frame can hold its target in a column of its own.")
+    y, target_name, class_names = target_column(y, task, origin)
+    if target_name != "y":
+        origin = replace(origin, target=f"The target `{target_name}`")
     x, y = numeric(x, "x"), numeric(y, "y")
     check_shapes(x, y, task)
-    names = _feature_names(feature_names, x.shape[-1])
-    task = task or infer_task(y)
-    class_names = None
-    if task == "classification":
+    names = _feature_names(columns if feature_names is None else feature_names, x.shape[-1])
+    task = "classification" if class_names else task or infer_task(y)
+    if task == "classification" and class_names is None:
         y = labels(y)
         class_names = [str(label) for label in range(int(y.max()) + 1)] if len(y) else []
     return user_dataset(
         name,
         x.astype(np.float64),
         y if task == "classification" else y.astype(np.float64),
-        origin=_ORIGIN,
+        origin=origin,
         test_fraction=test_fraction,
         split=split,
         standardise=standardise,
         feature_names=names,
-        target_name="y",
+        target_name=target_name,
         class_names=class_names,
         description="Arrays given by the caller.",
     )

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.data.checks import check_finite, check_units
 from bayesnn_ppl.data.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.target import Labels, StandardisedTarget, Target
 
+_MOST_NAMES = 12  # in a table
 
+
+@readable
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Inputs and targets of the rows of one part; unpacks to `x, y`.
@@ -48,9 +52,6 @@ class Split:
                 "rows."
             )
         return Split(self.x[rows], self.y[rows])
-
-    def __repr__(self) -> str:
-        return f"Split(x {self.x.shape}, y {self.y.shape})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +149,19 @@ class Dataset:
                 return x.astype(np.int32)
             check_finite(x, self.feature_names, NEW_ROWS)
         return self.standardisation.apply_x(x).astype(np.float32)
+
+    def _repr_html_(self) -> str:
+        units = "the data's" if self.standardisation.is_identity else "standardised"
+        rows = [
+            ("task", self.task),
+            ("rows", f"{len(self.train.x)} for training, {len(self.test.x)} for tests"),
+            ("features", f"{self.train.x.shape[1:]}: {_few(self.feature_names)}"),
+            ("target", self.target_name),
+            ("classes", _few(self.class_names or ())),
+            ("units", units),
+            ("source", self.description),
+        ]
+        return html_table(f"Dataset {self.name}", [row for row in rows if row[1]])
 
     def __repr__(self) -> str:
         kind = self.task if self.classes is None else f"{self.task} of {self.classes} classes"
@@ -259,6 +273,12 @@ def assemble_parts(
         sha256=sha256,
         validation=None if validation is None else part(validation),
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names for a line of a table."""
+    more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def content_hash(*arrays: np.ndarray) -> str:

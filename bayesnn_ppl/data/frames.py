@@ -34,8 +34,8 @@ def as_pandas(table: Any) -> pandas.DataFrame | None:
 
     if isinstance(table, pandas.DataFrame):
         return table
-    # Not `to_pandas`, which needs pyarrow.
-    return pandas.DataFrame(table.to_dict(as_series=False))
+    # Column by column: the way of polars to pandas needs pyarrow.
+    return pandas.DataFrame({str(name): table[name].to_numpy() for name in table.columns})
 
 
 def from_frame(
@@ -83,19 +83,84 @@ def from_frame(
     )
 
 
+def frame_columns(
+    frame: Any, y: Any, origin: checks.Origin
+) -> tuple[np.ndarray, Any, list[str], checks.Origin]:
+    """The inputs (n, d) of a frame of pandas or Polars, its target, and the names of the inputs.
+
+    Args:
+        frame: with a target column that `y` names, or without.
+        y: that name, or targets of their own.
+        origin: of arrays; that of a frame is returned.
+    """
+    import pandas
+
+    table: Any
+    origin = replace(origin, table="The frame `x`")
+    names = [str(name) for name in frame.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"{origin.table} has several columns of one name: "
+            f"{checks.listing(f'`{name}`' for name in repeated)}. Every column needs its own."
+        )
+    if isinstance(frame, pandas.DataFrame):
+        table = frame.set_axis(names, axis=1)
+        index = getattr(y, "index", None)
+        if isinstance(index, pandas.Index) and not index.equals(table.index):
+            raise ValueError(
+                "`y` has another index than the frame `x`, so it is not known which row of `y` "
+                "belongs to which of `x`. Use `y.loc[x.index]`; or, if they are in one order, "
+                "`reset_index(drop=True)` on both."
+            )
+    else:
+        table = as_pandas(frame)
+    if y is None or isinstance(y, str):
+        y = table[find_target(y, names, origin, option="y")]
+        names.remove(str(y.name))
+    return numbers(table, names, origin), y, names, origin
+
+
+def target_column(
+    y: Any, task: Task | None, origin: checks.Origin
+) -> tuple[Any, str, list[str] | None]:
+    """Targets, their name, and the names of the classes where the targets are names themselves.
+
+    What holds no text comes back as it was given.
+    """
+    import pandas
+
+    if getattr(y, "columns", None) is not None and len(y.columns) == 1:
+        y = y[y.columns[0]]
+    name = getattr(y, "name", None)
+    try:
+        values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    except ValueError:
+        return y, "y", None  # rows of unlike lengths, which are refused as they are
+    if values.ndim == 1 and values.dtype.kind in "OUST":
+        column = pandas.Series(values).infer_objects()
+        if column.dtype.kind not in "biuf":
+            told = replace(origin, target=f"The target `{name or 'y'}`")
+            targets, classes = labels_or_numbers(column, task, told)
+            return targets, str(name or "y"), classes
+    return y, str(name or "y"), None
+
+
 def lower(subject: str) -> str:
     """The subject of a sentence, to stand inside one."""
     return subject[0].lower() + subject[1:]
 
 
-def find_target(target: str | None, columns: Sequence[str], origin: checks.Origin) -> str:
+def find_target(
+    target: str | None, columns: Sequence[str], origin: checks.Origin, *, option: str = "target="
+) -> str:
     """The target column, or an error that lists the columns."""
     if target is not None and target in columns:
         return target
     choices = f"Its columns are {checks.listing(f'`{name}`' for name in columns)}."
     if target is None:
         raise ValueError(
-            f"{origin.table} needs a target: name the column to predict with `target=`. {choices}"
+            f"{origin.table} needs a target: name the column to predict with `{option}`. {choices}"
         )
     raise ValueError(
         f"{origin.table} has no column `{target}` to use as the target."
@@ -149,6 +214,8 @@ def _parse(column: pandas.Series[Any]) -> tuple[np.ndarray, np.ndarray]:
     """The column as float64 with NaN where there is no number, and where it holds text."""
     import pandas
 
+    if column.dtype.kind in "mMc":  # dates and the like, which pandas would count in nanoseconds
+        return np.full(len(column), np.nan), column.notna().to_numpy()
     numbers = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     return numbers, np.isnan(numbers) & column.notna().to_numpy()
 

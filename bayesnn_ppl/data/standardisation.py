@@ -8,6 +8,8 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
+
 Task = Literal["regression", "classification"]
 TASKS: tuple[str, ...] = get_args(Task)
 # Of a `standardise=`: "inputs" leaves the targets, such as counts, as they are.
@@ -16,6 +18,7 @@ Units = bool | Literal["inputs"]
 _FIELDS = ("x_mean", "x_scale", "y_mean", "y_scale")
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class Standardisation:
     r"""An affine map of inputs and targets to mean 0 and standard deviation 1.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import html_table, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.data.row_sources import Arrays, Records, opened, record_keys
 from bayesnn_ppl.identity import describe
@@ -61,6 +61,16 @@ class Stream:
 
     def __iter__(self) -> Iterator[StreamedColumn]:
         return iter((self.x, self.y))
+
+    def _repr_html_(self) -> str:
+        x, y = self._first
+        rows = [
+            ("rows", str(self.rows)),
+            ("x", f"{x.shape[1:]} {x.dtype}"),
+            ("y", f"{y.shape[1:]} {y.dtype}"),
+            ("chunks", f"{self.chunk} rows, {self.window} mixed"),
+        ]
+        return html_table("Stream", rows)
 
     def __repr__(self) -> str:
         x, y = self._first

@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, softmax
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = ["ClassCollapse", "collapse_of"]
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class ClassCollapse:
     """The classes that each of S draws predicts for the same inputs, (S, K).

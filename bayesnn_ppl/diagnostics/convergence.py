@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics.ranks import normal_scores
 
 type Array = NDArray[np.float64]
@@ -34,6 +35,7 @@ _TAILS = (0.05, 0.95)
 _ROUNDING = 1e-25
 
 
+@readable
 class Convergence(NamedTuple):
     """Convergence measures of every variable; each field has the variables' shape.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics import tables
 from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.dispersion import dispersion_of_starts
@@ -40,6 +41,7 @@ _STATISTICS = (
 )
 
 
+@readable
 @dataclass(frozen=True)
 class Diagnosis:
     """Convergence in function space, in the weights by layer, and of the sampler.
@@ -86,6 +88,9 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         return tables.page(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return {"status": self.status, **{j.name: j.status for j in self.judgements}}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain dictionaries, lists and numbers."""

@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = ["Dispersion", "dispersion_of_starts"]
 
 type DispersionStatus = Literal["overdispersed", "comparable", "underdispersed", "not judged"]
@@ -16,6 +18,7 @@ _BELOW, _ABOVE = 0.025, 0.05
 _RESAMPLES, _OUTPUTS = 200, 64
 
 
+@readable
 @dataclass(frozen=True)
 class Dispersion:
     """How widely chains started, compared with the posterior, in function space.

@@ -1,12 +1,12 @@
 """Did an approximation find what it looked for? Not whether that is the posterior."""
 
-import html
 import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.diagnostics import tables
 
 __all__ = ["FitDiagnosis", "diagnose_fit"]
@@ -30,6 +30,7 @@ _SHOWN = {
 }
 
 
+@readable
 @dataclass(frozen=True)
 class FitDiagnosis:
     """What came of a fit, in the words of its method.
@@ -66,14 +67,12 @@ class FitDiagnosis:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>"
-            for name, value in self._pairs()
-        )
-        return (
-            f"<p><strong>Diagnosis: {self.status}</strong></p><p>{html.escape(self.verdict)}</p>"
-            f"<table><caption>{html.escape(self.method)}</caption><tbody>{rows}</tbody></table>"
-        )
+        rows = [("status", self.status), *self._pairs(), ("verdict", self.verdict)]
+        return html_table("FitDiagnosis", rows)
+
+    def _figures(self) -> dict[str, Any]:
+        names = ("status", "method", "chains", "draws")
+        return {name: getattr(self, name) for name in names}
 
     def _pairs(self) -> list[tuple[str, str]]:
         pairs = [("method", self.method), ("fits x draws", f"{self.chains} x {self.draws}")]

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = ["FunctionScale", "LengthScale", "function_scale", "length_scale"]
 
 
+@readable
 @dataclass(frozen=True)
 class FunctionScale:
     """The variance of functions f_s(x_n), parted into that of constants and that of changes.
@@ -31,6 +34,7 @@ class FunctionScale:
         return self.offset_sd**2 / self.sd**2 if self.sd > 0 else 1.0
 
 
+@readable
 @dataclass(frozen=True)
 class LengthScale:
     """Over which distance functions vary, along random lines between two inputs.

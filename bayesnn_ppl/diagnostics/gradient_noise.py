@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.diagnostics.potential import minibatch_gradients
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = ["GradientNoise", "hill_index", "minibatch_noise", "noise_heat", "stab
 _FEWEST = 16
 
 
+@readable
 @dataclass(frozen=True)
 class GradientNoise:
     """The noise of minibatch gradients of one parameter array, at one draw.

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl.arguments import natural, readable
 from bayesnn_ppl.diagnostics.unit_moves import Weights, rearranged
 from bayesnn_ppl.nn import Conv
 from bayesnn_ppl.precision import arithmetic
@@ -32,6 +33,7 @@ _ADVICE = (
 )
 
 
+@readable
 @dataclass(frozen=True)
 class HiddenLayer:
     """A dense or convolutional layer whose units (channels) the next layer reads.
@@ -134,7 +136,7 @@ def _sequence(
     owners = {name.rpartition(".")[0] for name in shapes}
     times = Counter(path for path, _ in calls)
     kinds = dict(calls)
-    for owner in sorted(owners):
+    for owner in natural(owners):
         kind = kinds.get(owner)
         if kind not in (linen.Dense, linen.Conv, Conv):
             what = (

@@ -9,6 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = [
     "LayerActivity",
     "Layers",
@@ -23,6 +25,7 @@ _SATURATED = math.atanh(0.99)
 _ROWS = 64  # more of them cost as much as the functions themselves, and say nothing more
 
 
+@readable
 @dataclass(frozen=True)
 class LayerActivity:
     """The outputs of one layer before its activation, h, over draws of the weights and inputs.

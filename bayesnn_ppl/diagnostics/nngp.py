@@ -30,12 +30,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.arguments import near_misses, positive, readable, whole_number
 from bayesnn_ppl.precision import arithmetic
 
 __all__ = ["NNGPPrediction", "nngp_kernel", "nngp_predict"]
 
 
+@readable
 class NNGPPrediction(NamedTuple):
     """The posterior of the function at test inputs.
 

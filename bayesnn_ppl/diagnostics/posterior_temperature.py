@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.diagnostics.function_temperature import function_series
 from bayesnn_ppl.diagnostics.potential import (
     WrongDataError,
@@ -112,7 +113,8 @@ def read_temperatures(
     notes: list[str] = []
     chains = _going(statistics, notes)
     sites = {site: name for name, site in run["site_names"].items()}
-    names = [sites[site] for site in sorted(run["latents"])]
+    recorded = [sites[site] for site in sorted(run["latents"])]  # the order of the statistics
+    names = natural(recorded)
     law, decay = _law(run, statistics)
     dynamics: Dynamics = "unadjusted"
     if run.get("accept_step"):
@@ -121,7 +123,8 @@ def read_temperatures(
         dynamics = "noise"
     series: dict[str, Any] = {"kinetic": None, "configurational": None}
     if has_thermometer(posterior) and law not in ("none", "unknown"):
-        series["kinetic"] = statistics["kinetic_temperature"][chains]
+        order = [recorded.index(name) for name in names]
+        series["kinetic"] = statistics["kinetic_temperature"][chains][..., order]
         decay = decay[chains] if np.ndim(decay) else decay
     elif has_thermometer(posterior) and law == "unknown":
         notes.append(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics.convergence import by_block, ess_of_halves, half_chains
 from bayesnn_ppl.diagnostics.tails import tail_shape, tail_size
 
@@ -16,6 +17,7 @@ type Array = NDArray[np.float64]
 _LEVELS = (0.05, 0.95)
 
 
+@readable
 class Precision(NamedTuple):
     """Monte Carlo errors of every variable; each field has the variables' shape.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive
 from bayesnn_ppl.diagnostics.wording import percent
 
@@ -17,6 +18,7 @@ __all__ = ["PriorComparison", "compare_priors"]
 _WIDTH = 88
 
 
+@readable
 @dataclass(frozen=True)
 class PriorComparison:
     """What several priors mean at the same inputs; `print` shows it.
@@ -34,17 +36,24 @@ class PriorComparison:
 
     def __str__(self) -> str:
         lines = ["Priors compared", "", *textwrap.wrap(self.verdict, _WIDTH), ""]
-        names = list(self.results)
-        rows = [["", *names]]
-        for label, cell in _ROWS.items():
-            cells = [cell(found) for found in self.results.values()]
-            if any(text != "-" for text in cells):
-                rows.append([label, *cells])
+        rows = self._rows()
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for first, *rest in rows:
             cells = [f"{text:>{width}}" for text, width in zip(rest, widths[1:], strict=True)]
             lines.append("  ".join([f"  {first:<{widths[0]}}", *cells]).rstrip())
         return "\n".join(lines)
+
+    def _rows(self) -> list[list[str]]:
+        """The header, and a line for each figure that one prior at least has."""
+        lines = [[label, *map(cell, self.results.values())] for label, cell in _ROWS.items()]
+        return [["", *self.results], *(line for line in lines if {*line[1:]} != {"-"})]
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._rows()
+        return html_table("Priors compared", rows, header)
+
+    def _figures(self) -> dict[str, Any]:
+        return {name: found.status for name, found in self.results.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict, and each prior's figures by its name."""

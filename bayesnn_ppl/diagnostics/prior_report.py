@@ -1,12 +1,13 @@
 """What a prior over weights means in function space, before any data."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics import prior_words
 from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.function_variation import (
@@ -26,6 +27,7 @@ type PriorStatus = Literal[
 ]
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class PriorPredictive:
     """Functions drawn from a prior, and what they are like; `print` shows it.
@@ -60,10 +62,24 @@ class PriorPredictive:
     noise_sd: float | None
     layers: tuple[LayerActivity, ...]
     no_layers: str
-    functions: np.ndarray = field(repr=False)
+    functions: np.ndarray
 
     def __str__(self) -> str:
         return prior_words.text(self)
+
+    def _figures(self) -> dict[str, Any]:
+        found = {
+            "status": self.status,
+            "draws": self.draws,
+            "rows": self.rows,
+            "largest_class": None
+            if self.classes is None
+            else float(np.median(self.classes.largest)),
+            "sd": None if self.scale is None else self.scale.sd,
+            "length": None if self.length is None else self.length.value,
+            "noise_sd": self.noise_sd,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the functions, as plain dictionaries, lists and numbers."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics.convergence import convergence_summary
 from bayesnn_ppl.diagnostics.moment_errors import (
     allowed_difference,
@@ -20,6 +21,7 @@ __all__ = ["ReferenceDistance", "distance_to_reference"]
 _FEWEST, _LARGEST_RHAT = 100.0, 1.05
 
 
+@readable
 @dataclass(frozen=True)
 class ReferenceDistance:
     """What `distance_to_reference` found.
@@ -58,6 +60,10 @@ class ReferenceDistance:
     def agrees(self) -> bool:
         """Whether the verdict is "within Monte Carlo error"."""
         return self.verdict == "within Monte Carlo error"
+
+    def _figures(self) -> dict[str, Any]:
+        names = ("reference", "verdict", "largest", "allowed", "mean_difference", "spread")
+        return {name: getattr(self, name) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the single differences, JSON-ready."""

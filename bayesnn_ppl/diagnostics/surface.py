@@ -11,7 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.diagnostics.potential import Target, ready_run, target_of, unconstrained
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.temperature import ColdModel, SiteWeights
@@ -25,6 +25,7 @@ _ROWS_AT_ONCE = 4096
 type Place = tuple[int, int]
 
 
+@readable
 @dataclass(frozen=True)
 class Segment:
     """Log densities along the line through two draws.
@@ -44,6 +45,7 @@ class Segment:
     length: float
 
 
+@readable
 @dataclass(frozen=True)
 class Surface:
     """Log densities in the plane through three draws.

@@ -1,13 +1,13 @@
 """How much of the disagreement between chains in weight space is the network's symmetry."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.arguments import positive, readable
 from bayesnn_ppl.diagnostics.alignment import aligned_weights
 from bayesnn_ppl.diagnostics.canonical import canonical_weights, layers_and_weights
 from bayesnn_ppl.diagnostics.convergence import rhat
@@ -22,6 +22,7 @@ __all__ = ["RhatSummary", "SymmetryReport", "function_modes", "symmetry_report"]
 _THRESHOLD, _LIMIT = 1.01, 1.1
 
 
+@readable
 class RhatSummary(NamedTuple):
     """R-hat over the elements of some variables; constants are left out.
 
@@ -35,6 +36,7 @@ class RhatSummary(NamedTuple):
     largest: float
 
 
+@readable
 @dataclass(frozen=True)
 class SymmetryReport:
     """R-hat of functions, and of weights before and after their symmetries are taken away.
@@ -54,8 +56,13 @@ class SymmetryReport:
     canonical: RhatSummary
     aligned: RhatSummary
     modes: tuple[tuple[int, ...], ...]
-    distances: NDArray[np.float64] = field(repr=False)
+    distances: NDArray[np.float64]
     layers: tuple[HiddenLayer, ...]
+
+    def _figures(self) -> dict[str, Any]:
+        names = ("functions", "raw", "canonical", "aligned")
+        largest = {f"rhat_{name}": getattr(self, name).largest for name in names}
+        return {"modes": len(self.modes), **largest}
 
     def __str__(self) -> str:
         rows = {

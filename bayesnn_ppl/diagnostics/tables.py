@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bayesnn_ppl.arguments import html_table
+
 if TYPE_CHECKING:
     from bayesnn_ppl.diagnostics.diagnosis import Diagnosis
 
@@ -33,13 +35,13 @@ def page(diagnosis: "Diagnosis") -> str:
     judged = [(j.name, f"{j.status}: {j.figure}") for j in diagnosis.judgements]
     parts = [
         f"<p><strong>{html.escape(_title(diagnosis))}</strong></p>",
-        _html_table("What was judged", None, judged),
+        html_table("What was judged", judged),
         f"<p>{html.escape(diagnosis.verdict)}</p>",
     ]
     for heading, header, rows in _tables(diagnosis):
-        parts.append(_html_table(heading, header, rows))
+        parts.append(html_table(heading, rows, header))
     pairs = [*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)]
-    parts.append(_html_table("Sampler", None, pairs))
+    parts.append(html_table("Sampler", pairs))
     return "\n".join(parts)
 
 
@@ -200,16 +202,6 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
-
-
-def _html_table(heading: str, header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
-        inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
-        return f"<tr>{inner}</tr>"
-
-    top = f"<thead>{line(header, 'th')}</thead>" if header else ""
-    body = "".join(line(row, "td") for row in rows)
-    return f"<table><caption>{html.escape(heading)}</caption>{top}<tbody>{body}</tbody></table>"
 
 
 def _cut(name: str, width: int) -> str:

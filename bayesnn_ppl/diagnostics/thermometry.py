@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.diagnostics.temperature import Measured
 
 __all__ = ["ArrayTemperature", "Reading", "TemperatureStatus", "Thermometry"]
@@ -45,6 +46,7 @@ STATUS_OF: Mapping[str, TemperatureStatus] = {
 SHIFTED = 0.1
 
 
+@readable
 @dataclass(frozen=True)
 class Reading:
     """One thermometer on one parameter array, in units in which a right sampler reads T.
@@ -63,6 +65,10 @@ class Reading:
     ess: float
     rhat: float
     over_time: tuple[tuple[float, float, float], ...]
+
+    def _figures(self) -> dict[str, Any]:
+        names = ("value", "error", "lower", "upper", "ess", "rhat")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def of(cls, found: Measured, index: int) -> Self:
@@ -100,6 +106,7 @@ class ArrayTemperature:
         return STATUS_OF[self.kind]
 
 
+@readable
 @dataclass(frozen=True)
 class Thermometry:
     """The verdict of the thermometers; `print` shows it.
@@ -173,6 +180,29 @@ class Thermometry:
                 f"{name:<{width}} {a.elements:>8}  {cells[0]:>15}  {cells[1]:>15}  {a.status}"
             )
         return "\n".join(lines)
+
+    def _figures(self) -> dict[str, Any]:
+        ranges = {
+            name: (float(np.nanmin(read[:, 0])), float(np.nanmax(read[:, 0])))
+            for name, read in self.readings().items()
+        }
+        return {
+            "status": self.status,
+            "kernel": self.kernel,
+            "temperature": self.temperature,
+            "arrays": len(self.arrays),
+            **ranges,
+        }
+
+    def _repr_html_(self) -> str:
+        shown = (*self.arrays, *self.functions)
+        rows = [
+            (a.name, str(a.elements), _cell(a.kinetic), _cell(a.configurational), a.status)
+            for a in shown
+        ]
+        header = ("array", "count", "kinetic", "configurational", "")
+        title = f"Temperatures of {self.kernel}: {self.status}. {self.verdict}"
+        return html_table(title, rows, header)
 
     def brief(self) -> str:
         """The status and the range of each thermometer, on one line."""

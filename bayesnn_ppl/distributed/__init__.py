@@ -170,3 +170,7 @@ def _speak_on_abort() -> None:
     libc.signal.restype = ctypes.c_void_p
     libc.signal.argtypes = [ctypes.c_int, type(callback)]
     libc.signal(int(signal.SIGABRT), callback)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what a prompt offers, without what is imported here

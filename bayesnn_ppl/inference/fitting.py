@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from numpyro.infer.util import constrain_fn
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import natural, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import StaticProgram
@@ -315,7 +315,7 @@ def _fill(
         sites, functions = _groups(
             program, z, problem.x, problem.y, points, keys[:, first : first + block]
         )
-        names = variable_names(sites)
+        names = variable_names(natural(sites))
         sink.site_names = {name: site for site, name in names.items()}
         if fitted.centre is not None and begin == 0:
             kept = {f"{STARTS[0]}/{names[s]}": a for s, a in fitted.centre.items()}
@@ -327,7 +327,7 @@ def _fill(
             }
         }
         if keep.weights != "none":
-            groups["posterior"] = {names[s]: np.asarray(a)[:, new] for s, a in sites.items()}
+            groups["posterior"] = {n: np.asarray(sites[s])[:, new] for s, n in names.items()}
         if functions is not None:
             groups["predictions"] = {n: np.asarray(a)[:, new] for n, a in functions.items()}
         sink.append(groups)

@@ -205,3 +205,7 @@ def check_estimator(value: object, what: str) -> GradientEstimator:
             f"`gradients.SVRG(every=...)`, not {value!r}."
         )
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what a prompt offers, without what is imported here

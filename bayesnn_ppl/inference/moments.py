@@ -28,7 +28,9 @@ class RunningMoments:
 
     def add(self, draws: Mapping[str, np.ndarray]) -> None:
         """Take a block, variable -> (chain, block, ...)."""
-        flat = [array.reshape(*array.shape[:2], -1) for array in draws.values()]
+        # In the order of the first block, which may have been an earlier version's.
+        ordered = [draws[name] for name in self._shapes or draws]
+        flat = [array.reshape(*array.shape[:2], -1) for array in ordered]
         if not self.count:
             self._shapes = {n: (a.shape[0], *a.shape[2:]) for n, a in draws.items()}
             width = sum(array.shape[2] for array in flat)

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import natural, whole_number
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
@@ -405,7 +405,7 @@ def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
 
 def _warn_of_cold_latents(summary: ModelSummary) -> None:
     # Whole numbers are what they are in any parametrisation.
-    others = sorted(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
+    others = natural(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
     if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
             f"The posterior at temperature {summary.posterior_temperature} depends on how the "

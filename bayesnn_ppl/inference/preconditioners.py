@@ -254,3 +254,7 @@ def _split(vector: Any, like: Sequence[Any]) -> list[Any]:
 def _check_mode(mode: object, known: tuple[str, ...], what: str) -> None:
     if mode not in known:
         raise ValueError(f"`mode={mode!r}` of {what} is unknown. " + near_misses(str(mode), known))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what a prompt offers, without what is imported here

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 import bayesnn_ppl
+from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.arrays import data_hash
 from bayesnn_ppl.identity import describe
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
@@ -166,7 +167,7 @@ def _describe(
         "model": describe(model),
         "observed": summary.observed,
         "latents": list(summary.latents),
-        "parameters": sorted(summary.parameters),
+        "parameters": natural(summary.parameters),
         "likelihood_temperature": summary.likelihood_temperature,
         "posterior_temperature": summary.posterior_temperature,
         "local": list(summary.local),

@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
+from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.program import Program, arrays_to_state, state_to_arrays
@@ -294,12 +295,13 @@ class Run:
         found["sample_stats"] = _named_statistics(found["sample_stats"], self._settings.kernel)
         if "posterior" in found:
             names = self._names(found["posterior"])
-            found["posterior"] = {names[site]: a for site, a in found["posterior"].items()}
+            found["posterior"] = {name: found["posterior"][site] for site, name in names.items()}
         return found
 
     def _names(self, draws: Mapping[str, np.ndarray]) -> dict[str, str]:
         if self._variables is None:
-            self._variables = variable_names(draws)
+            # JAX sorts the sites of a draw letter by letter, layer 10 before layer 2.
+            self._variables = variable_names(natural(draws))
             self._sink.site_names = {name: site for site, name in self._variables.items()}
         return self._variables
 

@@ -179,3 +179,7 @@ class Ramp(Schedule):
     def __call__(self, step: Any) -> Any:
         part = fraction_of(jnp.minimum(step, self.steps), self.steps)
         return self.initial + (self.final - self.initial) * part
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what a prompt offers, without what is imported here

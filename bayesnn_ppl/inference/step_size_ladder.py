@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.diagnostics.temperature import zero_step_limit
 from bayesnn_ppl.diagnostics.thermometry import Thermometry
 
 __all__ = ["PilotRun", "StepSizeSearch", "zero_step_temperatures"]
 
 
+@readable
 @dataclass(frozen=True)
 class PilotRun:
     """One rung of the ladder.
@@ -39,6 +41,7 @@ class PilotRun:
         return self.status == "right"
 
 
+@readable
 @dataclass(frozen=True)
 class StepSizeSearch:
     """What the pilot runs found; `print` shows the ladder.
@@ -58,6 +61,9 @@ class StepSizeSearch:
     sentence: str
     ladder: tuple[PilotRun, ...]
     zero_step: dict[str, tuple[float, float]]
+
+    def _figures(self) -> dict[str, Any]:
+        return {"step_size": self.step_size, "pilot_runs": len(self.ladder), "found": self.sentence}
 
     def __str__(self) -> str:
         lines = [*textwrap.wrap(self.sentence, 88), ""]

@@ -152,3 +152,7 @@ def _check_images(x: Any, what: str) -> None:
             f"{what} is for images of shape (rows, height, width, channels), but the inputs have "
             f"shape {tuple(jnp.shape(x))}. Use `additive_noise`, or a function of your own."
         )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)  # what a prompt offers, without what is imported here

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
+from bayesnn_ppl.identity import describe
+
 __all__ = ["Likelihood", "as_events"]
 
 
@@ -23,6 +25,11 @@ class Likelihood(ABC):
     dropout: Any = None
     outputs: int | None
     task: str
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        # Before the dataclass writes one, which would show a distribution by its address.
+        cls.__repr__ = describe  # type: ignore[method-assign]
 
     def sample_parameters(self) -> dict[str, Any]:
         """Sample the likelihood's own latent sites, outside the data plate."""

@@ -8,6 +8,7 @@ from bayesnn_ppl.metrics.calibration import (
     expected_calibration_error,
     reliability,
 )
+from bayesnn_ppl.metrics.class_scores import ClassScore, balanced_accuracy, scores_by_class
 from bayesnn_ppl.metrics.comparing import compare
 from bayesnn_ppl.metrics.comparison import Comparison
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
@@ -35,6 +36,7 @@ from bayesnn_ppl.metrics.scores import (
 from bayesnn_ppl.metrics.severity import by_severity
 
 __all__ = [
+    "ClassScore",
     "Comparison",
     "CrossValidation",
     "Evaluation",
@@ -46,6 +48,7 @@ __all__ = [
     "agreement",
     "aupr",
     "auroc",
+    "balanced_accuracy",
     "brier",
     "by_severity",
     "compare",
@@ -73,6 +76,7 @@ __all__ = [
     "predictive_entropy",
     "reliability",
     "rmse",
+    "scores_by_class",
     "total_variation",
     "wasserstein",
 ]

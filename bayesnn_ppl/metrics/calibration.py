@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.metrics.checks import class_labels, class_probabilities
 
 type Binning = Literal["equal_mass", "equal_width"]
@@ -26,6 +27,7 @@ VARIANTS: dict[Variant, tuple[Binning, int]] = {
 }
 
 
+@readable
 class Reliability(NamedTuple):
     """Bins of a reliability diagram, each an array (bins,).
 

@@ -226,6 +226,7 @@ def _chosen(task: str, scores: Mapping[str, float], variant: Variant) -> dict[st
         if task == "regression"
         else (
             "accuracy",
+            "balanced_accuracy",
             f"ece_{variant}",
             "reference_agreement",
             "reference_total_variation",

@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayesnn_ppl.arguments import html_table, readable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,6 +20,7 @@ _HEADINGS = {
     "nll": "NLL",
     "nll_difference": "above best",
     "accuracy": "accuracy",
+    "balanced_accuracy": "balanced",
     "rmse": "RMSE",
     "crps": "CRPS",
     "agreement": "agreement",
@@ -29,6 +32,7 @@ _HEADINGS = {
 }
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What `compare` returns: one line for each posterior, the best first.
@@ -46,7 +50,7 @@ class Comparison:
     rows: int
     reference: str | None
     lines: Mapping[str, Mapping[str, Any]]
-    log_scores: Mapping[str, NDArray[np.float64]] = field(repr=False)
+    log_scores: Mapping[str, NDArray[np.float64]]
 
     @property
     def columns(self) -> list[str]:
@@ -91,11 +95,12 @@ class Comparison:
         return "\n".join([self._title(), "", *lines])
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
         header, *body = self._cells()
-        table = pd.DataFrame(body, columns=header).to_html(index=False, border=0)
-        return f"<p>{self._title()}</p>\n{table}"
+        return html_table(self._title(), body, header)
+
+    def _figures(self) -> dict[str, Any]:
+        nll = {name: line["nll"] for name, line in self.lines.items()}
+        return {"task": self.task, "rows": self.rows, "nll": nll}
 
     def _title(self) -> str:
         words = f"{self.task.capitalize()}, {self.rows} rows; NLL in nats ± its standard error"

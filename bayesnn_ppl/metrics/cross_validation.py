@@ -1,15 +1,18 @@
 """What leaving rows out says: log scores of rows that were not learned from."""
 
 import textwrap
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = ["CrossValidation"]
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
     """Log scores log p(y_i | x_i, data without row i, or without its fold).
@@ -20,7 +23,7 @@ class CrossValidation:
         sentence: what to make of it.
     """
 
-    log_scores: NDArray[np.float64] = field(repr=False)
+    log_scores: NDArray[np.float64]
     method: str
     sentence: str
 
@@ -64,6 +67,10 @@ class CrossValidation:
         lines = [f"{name:<5} {value:>12.4f} ± {se:.4f}  {what}" for name, value, se, what in values]
         told = textwrap.fill(self.sentence, 86, break_on_hyphens=False).splitlines()
         return "\n  ".join([f"{self.method}, {self.rows} rows", *lines, *self._more(), *told])
+
+    def _figures(self) -> dict[str, Any]:
+        names = ("method", "rows", "elpd", "standard_error", "nll")
+        return {name: getattr(self, name) for name in names}
 
     def _more(self) -> list[str]:
         """Lines of the table besides."""

@@ -4,13 +4,22 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.checks import class_labels
+from bayesnn_ppl.metrics.class_scores import (
+    ClassScore,
+    balanced_accuracy,
+    base_rate,
+    class_lines,
+    scores_by_class,
+)
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
 from bayesnn_ppl.metrics.scores import (
     accuracy,
@@ -28,6 +37,8 @@ _MEANING = {
     "nll_moment_matched": "-log density of a Gaussian of equal moments, nats",
     "crps": "continuous ranked probability score",
     "accuracy": "share of right labels",
+    "base_rate": "share of the most frequent label",
+    "balanced_accuracy": "mean over classes of the share of right labels",
     "nll": "-log of the averaged probability, nats",
     "brier": "squared error summed over classes, 0 to 2",
     "ece_bnn_hmc": "calibration error, 20 equal-mass bins",
@@ -47,16 +58,19 @@ _MEANING = {
 }
 
 
+@readable
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
     """Scores by name, a read-only mapping that prints as a table.
 
-    `task` is "regression" or "classification", `rows` the number of rows scored.
+    `task` is "regression" or "classification", `rows` the number of rows scored, `by_class` the
+    recall and precision of each class.
     """
 
     task: str
     rows: int
     scores: Mapping[str, float]
+    by_class: tuple[ClassScore, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         return self.scores[name]
@@ -74,15 +88,26 @@ class Evaluation(Mapping[str, float]):
         lines = [f"{self.task.capitalize()}, {self.rows} rows"]
         for name, value in values.items():
             lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
+        lines += [f"  {line}" for line in (class_lines(self.by_class) if self.by_class else ())]
         return "\n".join(lines)
+
+    def _figures(self) -> dict[str, Any]:
+        return {"task": self.task, "rows": self.rows, **dict(islice(self.scores.items(), 4))}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4f}", _meaning(name)) for name, value in self.scores.items()]
+        return html_table(f"{self.task.capitalize()}, {self.rows} rows", rows)
 
     def meaning(self, name: str) -> str:
         """What a score is, in a few words."""
         return _meaning(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Task, number of rows and scores in one flat dictionary."""
-        return {"task": self.task, "rows": self.rows, **self.scores}
+        """Task, number of rows and scores in one flat dictionary, and those of each class."""
+        told: dict[str, Any] = {"task": self.task, "rows": self.rows, **self.scores}
+        if self.by_class:
+            told["by_class"] = [one._asdict() for one in self.by_class]
+        return told
 
     def to_json(self) -> str:
         """`to_dict` as JSON; a score that is not finite becomes null."""
@@ -104,6 +129,7 @@ def evaluate(
     reference: Any = None,
     intervals: Sequence[float] = (0.5, 0.9, 0.95),
     samples: int = 1000,
+    class_names: Sequence[str] | None = None,
 ) -> Evaluation:
     """Score a posterior's predictions at `x` against `y`.
 
@@ -111,8 +137,10 @@ def evaluate(
     (fair estimate from predictive samples), and `coverage_XX` and `width_XX` of each central
     interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
     over elements except `nll_mixture`, which is the joint density of a whole row.
-    Classification: `accuracy`, `nll`, `brier`, the three published calibration errors, and the
-    mean predictive `entropy` and `mutual_information`.
+    Classification: `accuracy`, and beside it what giving all rows the most frequent label has,
+    `base_rate`, and the mean over classes, `balanced_accuracy`; `nll`, `brier`, the three published
+    calibration errors, and the mean predictive `entropy` and `mutual_information`. `by_class` has
+    the recall and precision of each class.
     With a reference, for labels `reference_agreement` and `reference_total_variation`; for
     numbers `reference_mean_difference`, mean |E y - E' y|, and `reference_wasserstein`, both in
     the data's units.
@@ -129,6 +157,8 @@ def evaluate(
         intervals: probabilities of the central intervals, inside (0, 1). Regression only.
         samples: predictive samples behind the CRPS and the Wasserstein distance (seed 0).
             Regression only.
+        class_names: for `by_class`, such as those of a `Dataset`; a class without a name has its
+            number.
 
     Returns:
         An `Evaluation`.
@@ -136,7 +166,7 @@ def evaluate(
     Raises:
         ValueError: `intervals` or `samples` out of range, x and y of different lengths, y of
             another shape than the predictions, a prediction of another task, or a reference that
-            does not fit the rows, the classes, the task or the units.
+            does not fit the rows, the classes, the task or the units; more names than classes.
         TypeError: the reference is neither a posterior nor numbers.
     """
     for level in intervals:
@@ -161,8 +191,10 @@ def evaluate(
     prediction = posterior.predict() if recorded else posterior.predict(x)
     if (most := getattr(prediction, "most_samples", None)) is not None:
         samples = min(samples, most)
+    by_class: tuple[ClassScore, ...] = ()
     if prediction.task == "classification":
         scores = _classification(prediction, y)
+        by_class = scores_by_class(prediction.probabilities, y, class_names)
     elif prediction.task == "regression":
         scores = _regression(prediction, y, intervals, samples)
     else:
@@ -172,7 +204,7 @@ def evaluate(
         )
     if reference is not None:
         scores |= reference_scores(prediction, reference, x, y, samples)
-    return Evaluation(prediction.task, len(y), scores)
+    return Evaluation(prediction.task, len(y), scores, by_class)
 
 
 def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
@@ -230,6 +262,8 @@ def _classification(prediction: Any, y: Any) -> dict[str, float]:
     probabilities = np.asarray(prediction.probabilities)
     scores = {
         "accuracy": accuracy(probabilities, y),
+        "base_rate": base_rate(y),
+        "balanced_accuracy": balanced_accuracy(probabilities, y),
         "nll": float(-log_scores(prediction, y).mean()),
         "brier": brier(probabilities, y),
     }

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
 from bayesnn_ppl.metrics.importance_weights import (
     log_weights,
@@ -33,6 +34,7 @@ _MOST_NAMED = 8
 _LARGE_ERRORS = 0.5
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut(CrossValidation):
     """What `loo` returns: log scores of each row given all others, and how far to trust them.
@@ -53,15 +55,15 @@ class LeaveOneOut(CrossValidation):
         refitted: the rows whose score is that of an exact refit without them.
     """
 
-    pareto_k: NDArray[np.float64] = field(repr=False)
+    pareto_k: NDArray[np.float64]
     threshold: float
-    in_sample: NDArray[np.float64] = field(repr=False)
-    monte_carlo_error: NDArray[np.float64] = field(repr=False)
-    tail_bias: NDArray[np.float64] = field(repr=False)
-    relative_efficiency: NDArray[np.float64] = field(repr=False)
+    in_sample: NDArray[np.float64]
+    monte_carlo_error: NDArray[np.float64]
+    tail_bias: NDArray[np.float64]
+    relative_efficiency: NDArray[np.float64]
     temperature: float
     draws: int
-    refitted: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp), repr=False)
+    refitted: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
     def bad_rows(self) -> NDArray[np.intp]:
@@ -88,6 +90,10 @@ class LeaveOneOut(CrossValidation):
         Errors of rows that share their draws add up to this; `standard_error` holds none of it.
         """
         return float(np.nansum(np.where(self.pareto_k > self.threshold, 0.0, self.tail_bias)))
+
+    def _figures(self) -> dict[str, Any]:
+        bad = f"{len(self.bad_rows)} of {self.rows}"
+        return super()._figures() | {"p_loo": self.p_loo, "rows_of_bad_k": bad}
 
     def _more(self) -> list[str]:
         bad = f"{len(self.bad_rows)} of {self.rows}"

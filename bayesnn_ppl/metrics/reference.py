@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.metrics.checks import class_probabilities
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 from bayesnn_ppl.npz import UNREADABLE, read_npz
@@ -19,6 +20,7 @@ _FILE = "hmc_reference.npz"
 _SHAPES: dict[Published, tuple[int, int]] = {"cifar10": (5000, 10), "imdb": (12500, 2)}
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class Reference:
     """Class probabilities of a reference at some of the rows that are evaluated.

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.arguments import natural, near_misses
+from bayesnn_ppl.identity import describe
 
 __all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
 
@@ -39,6 +40,9 @@ class NetworkPrior:
 
     function: Callable[[Shapes, Any], Mapping[str, Any]]
 
+    def __repr__(self) -> str:
+        return describe(self)
+
     def sample_checked(self, shapes: Shapes, x: Any) -> dict[str, Any]:
         """Call the function; raise ValueError unless names and shapes are the network's."""
         values = self.function(shapes, x)
@@ -67,9 +71,9 @@ def _match_names(shapes: Shapes, given: Iterable[str]) -> None:
         if name not in given:
             raise ValueError(
                 f"The parameter `{name}` of shape {tuple(shapes[name])} has no prior. "
-                + near_misses(name, sorted(given - set(shapes)) or sorted(given))
+                + near_misses(name, natural(given - set(shapes)) or natural(given))
             )
-    for name in sorted(given - set(shapes)):
+    for name in natural(given - set(shapes)):
         raise ValueError(
             f"The prior for `{name}` matches no parameter. " + near_misses(name, shapes)
         )

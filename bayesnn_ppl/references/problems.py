@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bayesnn_ppl.arguments import readable
+
 __all__ = ["PROBLEMS", "Problem"]
 
 
+@readable
 @dataclass(frozen=True)
 class Problem:
     """A posterior that has a reference.

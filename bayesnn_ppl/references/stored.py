@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.arguments import near_misses, readable
 from bayesnn_ppl.npz import read_npz
 from bayesnn_ppl.references.prediction import ReferencePrediction
 from bayesnn_ppl.references.problems import PROBLEMS, Problem
@@ -32,6 +32,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FOLDER = Path(__file__).parent
 
 
+@readable
 class Moments(NamedTuple):
     """What a run says of its function values, with Monte Carlo standard errors.
 
@@ -47,6 +48,7 @@ class Moments(NamedTuple):
     quantile_errors: Any
 
 
+@readable
 @dataclass(frozen=True, eq=False)
 class ReferencePosterior:
     """A posterior known from long runs of two exact samplers, at the test rows of its data.
@@ -126,6 +128,10 @@ class ReferencePosterior:
             )
         units = self.facts["units"]
         return ReferencePrediction(self.draws, centre=units["y_mean"], scale=units["y_scale"])
+
+    def _figures(self) -> dict[str, Any]:
+        samplers = [sampler["kernel"] for sampler in self.facts["samplers"]]
+        return {"name": self.name, "task": self.task, "rows": self.rows, "samplers": samplers}
 
     def __str__(self) -> str:
         facts = self.facts

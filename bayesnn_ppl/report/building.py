@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 import bayesnn_ppl
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.posterior import Posterior
 from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.sections.baselines import baselines_section
@@ -48,6 +48,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {
 }
 
 
+@readable
 @dataclass(frozen=True)
 class Page:
     """A report.
@@ -59,6 +60,16 @@ class Page:
 
     html: str
     statuses: Mapping[str, str]
+
+    def _figures(self) -> dict[str, Any]:
+        return {**self.statuses, "size": f"{len(self.html) / 1000:.0f} kB"}
+
+    def _repr_html_(self) -> str:
+        # A document of its own: neither its styles nor its scripts reach the notebook.
+        return (
+            '<iframe sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0" '
+            f'title="Report" srcdoc="{markup.text(self.html)}"></iframe>'
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, in place of an earlier one.

@@ -164,8 +164,9 @@ class Subject:
         if self.targets is None:
             return None
         if self.at_probe:
-            return evaluate(self.posterior)
-        return evaluate(_Predicted(self.prediction), self.x, self.y)
+            return evaluate(self.posterior, class_names=self.words.get("classes"))
+        rows = (self.x, self.y)
+        return evaluate(_Predicted(self.prediction), *rows, class_names=self.words.get("classes"))
 
     @property
     def unit(self) -> str | None:

@@ -94,7 +94,7 @@ def test_a_result_is_complete_as_json_html_and_figure():
     values = json.loads(calibration.to_json())
     assert values["status"] == "too narrow"
     assert len(values["quantities"][0]["ranks"]) == 200
-    assert "<td>slope</td>" in calibration._repr_html_()
+    assert ">slope</td>" in calibration._repr_html_()
     figure = calibration.plot()
     left, right = figure.axes
     heights = left.patches[1].get_data().values

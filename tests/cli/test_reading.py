@@ -139,7 +139,11 @@ def test_classes(wine_run, here, capsys):
     own = json.loads(printed(capsys, "evaluate", wine_run, "--json"))
     write_csv(here / "new.csv", raw_table("wine", None))
     other = json.loads(printed(capsys, "evaluate", wine_run, "--data", "new.csv", "--json"))
+    each = own.pop("by_class")
+    assert [one["name"] for one in each] == list(names) and other.pop("by_class") == each
     assert other == pytest.approx(own, abs=1e-4)
+    shown = printed(capsys, "evaluate", wine_run)
+    assert "balanced_accuracy" in shown and f"{names[0]}  {each[0]['recall']:.4f}" in shown
 
 
 def test_evaluate_compares_with_the_run_s_reference_on_its_own_rows(

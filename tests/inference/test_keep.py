@@ -194,6 +194,18 @@ def test_moments_are_those_of_the_draws(regression, probe, everything, tmp_path,
         np.testing.assert_array_equal(copy.moments[name], posterior.moments[name])
 
 
+def test_moments_go_on_in_the_order_they_were_begun():
+    """A run of a version that listed layer 10 before layer 2 is resumed."""
+    draws = {f"w{i}": np.full((1, 2, i), float(i)) for i in (10, 2)}
+    first = RunningMoments()
+    first.add(draws)
+    resumed = RunningMoments()
+    resumed.restore(first.arrays(), first.count)
+    resumed.add({"w2": draws["w2"], "w10": draws["w10"]})
+    for name, values in draws.items():
+        np.testing.assert_array_equal(resumed.arrays()[f"posterior_mean/{name}"], values[:, 0])
+
+
 def test_moments_do_not_depend_on_the_blocks():
     draws = {"w": np.random.default_rng(0).normal(1e3, 1, size=(2, 50, 3)), "s": np.ones((2, 50))}
     at_once, by_block = RunningMoments(), RunningMoments()

@@ -121,6 +121,8 @@ def test_classification(classification):
     p, y = classification[0].predict(None).probabilities, classification[2]
     assert list(found) == [
         "accuracy",
+        "base_rate",
+        "balanced_accuracy",
         "nll",
         "brier",
         "ece_bnn_hmc",
@@ -138,13 +140,14 @@ def test_reads_well_and_travels(regression, classification):
     for case in (regression, classification):
         found = evaluate(*case)
         lines = str(found).splitlines()
-        assert len(lines) == len(found) + 1 and max(map(len, lines)) <= 88
+        of_classes = 1 + len(found.by_class) if found.by_class else 0
+        assert len(lines) == 1 + len(found) + of_classes and max(map(len, lines)) <= 88
         ends = {
             line.index(f"{value:.4f}") + len(f"{value:.4f}")
-            for line, value in zip(lines[1:], found.values(), strict=True)
+            for line, value in zip(lines[1 : 1 + len(found)], found.values(), strict=True)
         }
         assert len(ends) == 1
-        assert json.loads(found.to_json()) == pytest.approx(found.to_dict())
+        assert json.loads(found.to_json()) == found.to_dict()
     with pytest.raises(TypeError):
         found["accuracy"] = 1.0
     with pytest.raises(AttributeError):

@@ -103,7 +103,13 @@ def test_labels(data):
         *wine.train,
         progress=False,
     )
-    words = " ".join(Outline(bnn.report.page(fit, *wine.test, train=wine.train).html).words)
+    names = {"run": {"classes": ["barolo", "grignolino", "barbera"]}}
+    page = bnn.report.page(fit, *wine.test, train=wine.train, words=names)
+    words = " ".join(Outline(page.html).words)
+    assert "share of the most frequent label" in words and "balanced_accuracy" in words
+    assert re.search(
+        r"Class by class\s+class recall precision rows\s+barolo \S+\s% \S+\s% \d+", words
+    )
     assert "logistic regression" in words and "shares of the classes" in words
     assert "How often each class" in words and "Reliability" in words
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from bayesnn_ppl.arguments import readable
+
 type Status = Literal["converged", "approximate", "doubtful", "not judged", "not converged"]
 type JudgementStatus = Literal["passed", "approximate", "doubtful", "not judged", "failed"]
 type Name = Literal["mixing", "exploration", "exactness", "precision"]
@@ -35,6 +37,7 @@ class Thresholds(NamedTuple):
     acceptance_shortfall: float
 
 
+@readable
 @dataclass(frozen=True)
 class Judgement:
     """One of the four questions of a verdict.

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesnn_ppl.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.arguments import near_misses, positive, readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.constant_rate import (
     best_rates,
@@ -31,6 +31,7 @@ _MOST_COORDINATES = 2000  # of a full preconditioner
 _DESCENT = 0x4353_4744  # stream of randomness
 
 
+@readable
 @dataclass(frozen=True)
 class ConstantSGD:
     r"""The iterates of SGD at a constant rate, as draws of the posterior.

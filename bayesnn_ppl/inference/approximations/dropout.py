@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.arguments import near_misses, readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.dropout_program import (
     RATE_SITES,
@@ -25,6 +25,7 @@ _DRAWS = 0x4472_6F70  # stream of randomness
 _EDGE = 1e-3  # of a learned rate that has gone to 0 or 1
 
 
+@readable
 @dataclass(frozen=True)
 class Dropout(TrainedByGradients):
     r"""Monte Carlo dropout: weights with whole inputs of a layer dropped at random.

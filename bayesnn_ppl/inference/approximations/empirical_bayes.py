@@ -8,6 +8,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer import autoguide
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.variational import Variational
 from bayesnn_ppl.inference.approximations.variational_inference.beginning import begin_target
@@ -27,6 +28,7 @@ class WithParameters:
         return handlers.substitute(self.model, data=dict(self.values))(*args, **kwargs)
 
 
+@readable
 @dataclass(frozen=True)
 class EmpiricalBayes(Variational):
     r"""Variational inference that fits the program's own parameters ψ beside q.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
@@ -36,6 +36,7 @@ class Starts:
     trained: Trained = field(repr=False)
 
 
+@readable
 @dataclass(frozen=True)
 class Ensemble(TrainedByGradients):
     r"""An ensemble of networks, each trained from its own start with minibatches in its own order.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.arguments import near_misses, readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.marginal_likelihood import DuringTraining
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
@@ -30,6 +30,7 @@ _RANK = 50
 _DRAWS = 100
 
 
+@readable
 @dataclass(frozen=True)
 class Laplace:
     r"""A normal law around the mode of the posterior, with its curvature there.

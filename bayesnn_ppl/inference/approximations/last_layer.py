@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.laplace import Laplace
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
@@ -22,6 +23,7 @@ from bayesnn_ppl.temperature import Model
 __all__ = ["LastLayer"]
 
 
+@readable
 @dataclass(frozen=True)
 class LastLayer:
     r"""Bayesian linear regression on the features of a trained network (neural linear).

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.arguments import positive, readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.approximations.blocks import Block, in_blocks
 from bayesnn_ppl.inference.curvature.around import Noise, likelihood_terms
@@ -31,6 +31,7 @@ class Hyperparameters(NamedTuple):
     log_noise: Any
 
 
+@readable
 @dataclass(frozen=True)
 class DuringTraining:
     """Tune by the evidence while the network is trained, in rounds, from the mode on.

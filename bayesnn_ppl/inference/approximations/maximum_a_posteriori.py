@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.trained import TrainedByGradients
 from bayesnn_ppl.inference.training import cosine
@@ -11,6 +12,7 @@ from bayesnn_ppl.inference.training import cosine
 __all__ = ["MAP"]
 
 
+@readable
 @dataclass(frozen=True)
 class MAP(TrainedByGradients):
     r"""The maximum of the posterior density of the program's own sites.

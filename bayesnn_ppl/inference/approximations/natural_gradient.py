@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.arguments import near_misses, positive, readable, whole_number
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
@@ -39,6 +39,7 @@ _SIGMA = 0.01
 _CLIMB, _DRAWS = 2, 3  # streams of randomness
 
 
+@readable
 @dataclass(frozen=True)
 class NaturalGradient:
     r"""A normal q climbed along the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.

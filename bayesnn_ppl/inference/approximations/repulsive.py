@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.arguments import positive, readable, whole_number
 from bayesnn_ppl.identity import StaticProgram, describe
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.blocks import Block, in_blocks
@@ -30,6 +30,7 @@ _STEPS = 10_000  # of a training whose epochs are not given
 _ROWS = 0x5376_4744  # stream of randomness
 
 
+@readable
 @dataclass(frozen=True)
 class Repulsive:
     r"""Particles of Stein variational gradient descent: an ensemble that repels itself.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.arguments import positive, readable, whole_number
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.sngp_program import WEIGHTS, with_features
@@ -26,6 +26,7 @@ _AT_ONCE = 32  # columns of it
 _DRAWS = 0x5344  # stream of randomness
 
 
+@readable
 @dataclass(frozen=True)
 class SNGP(TrainedByGradients):
     r"""Spectral-normalised neural Gaussian process: a network that knows how far inputs are.

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from numpyro.infer.util import unconstrain_fn
 
+from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.base import Finding, Problem
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
@@ -108,7 +109,7 @@ def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[s
             "a chain each. Give a fit that kept as many, or a `MAP(...)`."
         )
     names, draws = variable_names(latents), posterior.draws
-    absent = sorted(set(names.values()) - set(draws))
+    absent = natural(set(names.values()) - set(draws))
     if absent:
         raise ValueError(
             f"The posterior of `mode` has no draws of {absent}, which this program has. Give a fit "

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Fitted, Problem
 from bayesnn_ppl.inference.approximations.constant_rate import (
     best_rates,
@@ -113,6 +113,7 @@ def swag_draws(mean: Any, variance: Any, deviations: Any, keys: Any) -> Any:
     return jax.lax.map(one, keys)
 
 
+@readable
 @dataclass(frozen=True)
 class SWAG:
     r"""Stochastic weight averaging, Gaussian: the law of SGD's iterates around a mode.

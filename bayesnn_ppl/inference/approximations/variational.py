@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.arguments import natural, near_misses, positive, readable, whole_number
 from bayesnn_ppl.inference.approximations.base import Finding, Fitted, Problem
 from bayesnn_ppl.inference.approximations.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational_inference.beginning import Begun, begin_target
@@ -43,6 +43,7 @@ _FLOW_CLIP = 10.0  # of the loss per row
 _CLIMB, _DRAWS = 2, 3
 
 
+@readable
 @dataclass(frozen=True)
 class Variational:
     r"""The q of a family with the highest evidence lower bound.
@@ -252,7 +253,7 @@ class Variational:
                 "Flax Linen networks whose kernels are latent sites themselves. Use "
                 'estimator="reparameterised".'
             )
-        return sorted(variable_names(names).values())
+        return natural(variable_names(names).values())
 
     def _draw(
         self, family: Any, parameters: Any, problem: Problem

@@ -24,7 +24,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import readable, whole_number
 from bayesnn_ppl.inference.kernels.blockwise_density import BlockwiseDensity
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.training_keys import clean
@@ -37,6 +37,7 @@ __all__ = ["ModelKernel", "has_accept_step"]
 _EXACT = (HMC, NUTS, BarkerMH, AIES, ESS, SA, MixedHMC, DiscreteGibbs, CustomGibbs)
 
 
+@readable
 class ModelKernel(MCMCKernel):
     """A Markov kernel on the posterior of a NumPyro program.
 

@@ -1,11 +1,13 @@
 """What is predicted, how sure, and whether the sureness is deserved."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.metrics import reliability
+from bayesnn_ppl.metrics import ClassScore, reliability
+from bayesnn_ppl.metrics.class_scores import class_lines
 from bayesnn_ppl.plots import (
     plot_band,
     plot_coverage,
@@ -146,7 +148,21 @@ def _labels(subject: Subject) -> str:
         f"Accuracy against confidence in bins: {markup.share(share)} of {labels.size} are right.",
         "Bins below the diagonal are too sure of themselves.",
     )
-    return f'<div class="figures">{drawn}</div>' + _confusion(subject, p, labels)
+    assert subject.scores is not None  # there are targets
+    each = _by_class(subject.scores.by_class)
+    return f'{each}<div class="figures">{drawn}</div>' + _confusion(subject, p, labels)
+
+
+def _by_class(found: Sequence[ClassScore]) -> str:
+    """A line for each class, or one sentence where they are many."""
+    first, *lines = class_lines(found)
+    if not lines:
+        return markup.paragraph(f"{first[0].upper()}{first[1:]}.")
+    rows = [
+        [one.name, *("-" if v is None else markup.share(v) for v in one[2:]), one.rows]
+        for one in found
+    ]
+    return markup.table("Class by class", ["class", "recall", "precision", "rows"], rows)
 
 
 def _confusion(subject: Subject, p: NDArray, labels: NDArray) -> str:

@@ -51,6 +51,8 @@ _SCORES = {
     "nll_mixture": "NLL",
     "coverage_90": "inside 90 % intervals",
     "accuracy": "accuracy",
+    "base_rate": "share of the most frequent label",
+    "balanced_accuracy": "balanced accuracy",
     "nll": "NLL",
     "ece_bnn_hmc": "calibration error",
 }
