@@ -1,6 +1,7 @@
 """A Flax network whose parameters are sampled from a prior that is known to fit them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from bayesnn_ppl.priors.base import NetworkPrior, Prior
 from bayesnn_ppl.priors.fitting import checked_prior
 from bayesnn_ppl.priors.tables import assembled
 
-__all__ = ["random_network"]
+__all__ = ["explained", "in_short", "network_advice", "random_network"]
 
 
 def random_network(
@@ -36,20 +37,22 @@ def random_network(
 
     Raises:
         TypeError: `network` is not a Flax module, or `prior` none of the forms above.
-        ValueError: prior and parameters do not match, or the network keeps state other than
-            parameters (batch statistics, dropout keys), which MCMC would leave frozen.
+        ValueError: prior and parameters do not match; the network keeps state other than
+            parameters (batch statistics, dropout keys), which MCMC would leave frozen; or it fails
+            at inputs like `x`, as one with live dropout does. The last also when it is called.
     """
     from flax import linen, nnx
     from numpyro.contrib.module import random_flax_module, random_nnx_module
 
     prior = assembled(prior)
     if isinstance(network, linen.Module):
-        shapes = _linen_shapes(network, x, apply_options)
+        with explained(network, x):
+            shapes = _linen_shapes(network, x, apply_options)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
-            return _narrowly(partial(network.apply, {"params": values}))
+            return _narrowly(network, partial(network.apply, {"params": values}))
         prior = checked_prior(prior, shapes)
-        return _narrowly(random_flax_module(name, network, prior, x, **apply_options))
+        return _narrowly(network, random_flax_module(name, network, prior, x, **apply_options))
     if isinstance(network, nnx.Module):
         shapes = _nnx_shapes(network)
         if isinstance(prior, NetworkPrior):
@@ -65,15 +68,59 @@ def random_network(
     )
 
 
-def _narrowly(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """The network, its narrow layers as a CPU has them fastest."""
+def _narrowly(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The network, its narrow layers as a CPU has them fastest, and its errors explained."""
     from bayesnn_ppl.nn.narrow import narrow_layers
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with narrow_layers():
+        with explained(network, *args), narrow_layers():
             return apply(*args, **kwargs)
 
     return call
+
+
+@contextmanager
+def explained(network: Any, *inputs: Any) -> Iterator[None]:
+    """Turns an error inside the network into a ValueError that says what to do.
+
+    Args:
+        network: a Flax module, called inside.
+        *inputs: what it is called with.
+
+    Raises:
+        ValueError: for any error but one of tracing, which the contract check explains.
+    """
+    try:
+        yield
+    except jax.errors.ConcretizationTypeError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(str(tuple(jax.numpy.shape(a))) for a in jax.tree.leaves(inputs))
+        raise ValueError(
+            f"The network {type(network).__name__} fails at inputs of shape {shapes}. "
+            f"{network_advice(error)} It says: {in_short(error)}"
+        ) from error
+
+
+def in_short(error: Exception) -> str:
+    """The kind of an error and its first line, without Flax's address of a page."""
+    return f"{type(error).__name__}: {str(error).partition(' (http')[0].partition(chr(10))[0]}"
+
+
+def network_advice(error: Exception) -> str:
+    """What to do about an error of Flax, in a sentence or two."""
+    said = str(error)
+    if "InvalidRng" in type(error).__name__ or '"deterministic" must be' in said:
+        return (
+            "A log density is one number at each position, so nothing in the network may be "
+            "random. Build its dropout layers with `deterministic=True`; to have them live in "
+            'training alone, use `likelihoods.dirty(..., dropout="network")`.'
+        )
+    if "use_running_average" in said:
+        return "Batch statistics make rows depend on each other: use another normalisation."
+    if isinstance(error, TypeError) and "argument" in said:
+        return "It is called as `network(x)`: give its other arguments defaults, as `train=False`."
+    return "It must map one array (rows, ...) to one array (rows, outputs)."
 
 
 def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, ...]]:

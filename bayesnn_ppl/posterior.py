@@ -188,7 +188,7 @@ class Posterior:
             )
         if run.get("local"):
             raise ValueError(
-                f'The program has latent sites inside the plate "data", {run["local"]}: one value '
+                f"The program has latent sites of single rows, {run['local']}: one value "
                 "for each training row, and none for new ones. Predict with "
                 "`numpyro.infer.Predictive`, which draws them anew."
             )

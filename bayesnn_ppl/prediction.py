@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_targets
 from bayesnn_ppl.components import (
     Components,
     base_distribution,
@@ -200,7 +200,7 @@ class Prediction:
                 f"`y` has shape {y.shape}, but the model predicts shape {tuple(fn.shape())} at "
                 "these inputs."
             )
-        y = check_array(y, "y", float64=self.components.float64)
+        y = check_targets(y, "y", float64=self.components.float64)
         check_support(fn, y, "y")
         return y.astype(np.int32) if base_distribution(fn).support.is_discrete else y
 
