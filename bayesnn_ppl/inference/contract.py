@@ -13,6 +13,7 @@ from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
 from bayesnn_ppl.inference.discrete_latents import check_discrete
+from bayesnn_ppl.likelihoods.observed import undrawn
 from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.network import in_short, network_advice
 from bayesnn_ppl.storage import variable_names
@@ -120,7 +121,8 @@ def _abstract_trace(
 
     def run(x: Any, y: Any) -> None:
         nonlocal noisy
-        keyed = KeyedProgram(model, jax.random.key(0))
+        drawn = handlers.substitute(model, substitute_fn=undrawn)
+        keyed = KeyedProgram(drawn, jax.random.key(0))
         with handlers.trace() as found, handlers.seed(rng_seed=jax.random.key(0)):
             noisy = keyed.run(x, y)
         trace.update(found)
