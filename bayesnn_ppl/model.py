@@ -108,8 +108,8 @@ def bayesian_network(
     """A Bayesian neural network as a NumPyro program `model(x, y=None, *, batch_size=None)`.
 
     Args:
-        network: a Flax Linen module, or an instance of a Flax NNX module, mapping (N, ...) to
-            (N, likelihood.outputs).
+        network: a Flax Linen module, an instance of a Flax NNX module, or a function of `rngs`
+            that builds one (see `random_network`), mapping (N, ...) to (N, likelihood.outputs).
         prior: see `random_network`.
         likelihood: one of `bayesnn_ppl.likelihoods`.
         temperature: likelihood temperature T > 0, see `tempered`.

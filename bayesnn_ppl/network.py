@@ -29,20 +29,26 @@ def random_network(
 
     Args:
         name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
-        network: a Flax Linen module, or an instance of a Flax NNX module.
+        network: a Flax Linen module; an instance of a Flax NNX module; or a function
+            `rngs -> module` that builds one, such as `lambda rngs: Net(8, rngs=rngs)`, so that its
+            initial weights can be drawn anew for each chain (`init="network"`). On a CPU an NNX
+            module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`.
         prior: a Distribution; a function `(name, shape) -> Distribution`; a table
             `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.
         x: an input with leading axis ≥ 1, to find the parameters' shapes by.
         **apply_options: passed to a Linen module's `init` and `apply`.
 
     Raises:
-        TypeError: `network` is not a Flax module, or `prior` none of the forms above.
+        TypeError: `network` is neither a Flax module nor builds one, or `prior` is none of the
+            forms above.
         ValueError: prior and parameters do not match; the network keeps state other than
-            parameters (batch statistics, dropout keys), which MCMC would leave frozen; or it fails
-            at inputs like `x`, as one with live dropout does. The last also when it is called.
+            parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or
+            it fails at inputs like `x`. The last also when it is called.
     """
     from flax import linen, nnx
     from numpyro.contrib.module import random_flax_module, random_nnx_module
+
+    from bayesnn_ppl.nn.nnx_modules import builds_module, reads_random_keys, with_fast_layers
 
     prior = assembled(prior)
     if isinstance(network, linen.Module):
@@ -53,18 +59,35 @@ def random_network(
             return _narrowly(network, partial(network.apply, {"params": values}))
         prior = checked_prior(prior, shapes)
         return _narrowly(network, random_flax_module(name, network, prior, x, **apply_options))
+    if builds_module(network):
+        key = numpyro.prng_key()
+        network = network(rngs=nnx.Rngs(jax.random.key(0) if key is None else key))
     if isinstance(network, nnx.Module):
         shapes = _nnx_shapes(network)
+        with explained(network, x):
+            noisy = reads_random_keys(network, x)
+        if noisy:
+            raise ValueError(
+                f"The network {type(network).__name__} draws random numbers when it is called, by "
+                "keys that would be the same ones for ever, and a log density is one number at "
+                "each position. Switch its dropout off before: `network.eval()`, or "
+                "`nnx.Dropout(..., deterministic=True)`."
+            )
+        network = with_fast_layers(network)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
             definition, state = nnx.split(network)
             nnx.replace_by_pure_dict(state, values)
-            return nnx.merge(definition, state, copy=True)
-        return random_nnx_module(name, network, checked_prior(prior, shapes))
+            return _explaining(network, nnx.merge(definition, state, copy=True))
+        # The state of keys that nothing depends on is not for NumPyro to carry from draw to draw.
+        with numpyro.handlers.block(hide_fn=lambda site: site["type"] == "mutable"):
+            net = random_nnx_module(name, network, checked_prior(prior, shapes))
+        return _explaining(network, net)
     raise TypeError(
         f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
-        f"{type(network).__name__}. A plain function has no parameters to put a prior on: sample "
-        "them in a NumPyro program of your own."
+        f"{type(network).__name__}. A function may build one of the latter, `lambda rngs: "
+        "Net(rngs=rngs)`; any other has no parameters to put a prior on: sample them in a NumPyro "
+        "program of your own."
     )
 
 
@@ -73,7 +96,15 @@ def _narrowly(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
     from bayesnn_ppl.nn.narrow import narrow_layers
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with explained(network, *args), narrow_layers():
+        with narrow_layers():
+            return apply(*args, **kwargs)
+
+    return _explaining(network, call)
+
+
+def _explaining(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with explained(network, *args):
             return apply(*args, **kwargs)
 
     return call
@@ -148,14 +179,14 @@ def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tu
 def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     from flax import nnx
 
-    _, *states = nnx.split(network, nnx.Param, nnx.Not(nnx.Param))
-    params, other = states
+    _, *states = nnx.split(network, nnx.Param, nnx.RngState, nnx.Not(nnx.Param))
+    params, _, other = states
     state = sorted(_flatten(nnx.to_pure_dict(other)))
     if state:
         raise ValueError(
             f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
-            "MCMC would leave it frozen at its first value: build it without batch statistics "
-            "and without dropout."
+            "MCMC would leave it frozen at its first value. Batch statistics also break the "
+            "independence of the observations: use layer or group normalisation instead."
         )
     shapes = _flatten(nnx.to_pure_dict(params))
     if not shapes:
