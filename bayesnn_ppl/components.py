@@ -158,7 +158,7 @@ def _slopes(program: StaticProgram, draws: Any, tangents: Any, x: Any) -> Any:
 
         def outputs(values: Any) -> Any:
             fn = _observed(program, values, x)
-            mean, variance = _moments(fn)
+            mean, variance = _function_moments(fn)
             return {"probability": mean} if is_label(fn) else {"mean": mean, "sd": variance**0.5}
 
         return derivatives_along(outputs, values, directions)[1]
@@ -214,9 +214,20 @@ def _moments(fn: Any) -> Any:
     return moments(fn)
 
 
+def _function_moments(fn: Any) -> Any:
+    """`_moments`, and centre and squared scale of a Cauchy distribution, which has none.
+
+    Chains can be compared by these, and not by NaN.
+    """
+    base, shape = predicted_distribution(fn), predicted_shape(fn)
+    if isinstance(base, dist.Cauchy):
+        return jnp.broadcast_to(base.loc, shape), jnp.broadcast_to(base.scale**2, shape)
+    return _moments(fn)
+
+
 def component_moments(components: Any) -> Any:
     """Mean and variance of each component, (S, B, ...); of labels, (S, B, ..., K)."""
-    return jax.vmap(_moments)(components)
+    return jax.vmap(_function_moments)(components)
 
 
 def function_record(model: Any, values: Mapping[str, Any], x: Any, y: Any, key: Any) -> Any:
@@ -228,7 +239,7 @@ def function_record(model: Any, values: Mapping[str, Any], x: Any, y: Any, key: 
         may be masked or censored, `exact` (N, ...), those that are not. Model's units.
     """
     fn = _distribution(model, values, x)
-    mean, variance = _moments(fn)
+    mean, variance = _function_moments(fn)
     kept = {"probability": mean} if is_label(fn) else {"mean": mean, "sd": jnp.sqrt(variance)}
     kept["y"] = drawn(fn, key)
     if y is not None:

@@ -275,7 +275,8 @@ class Posterior:
         Returns:
             For labels `{"probability": (chain, draw, N, ..., K)}`, otherwise
             `{"mean": (chain, draw, N, ...), "sd": ...}`, where `sd` has N = 1 when the noise does
-            not depend on x, and is left out when it is fixed.
+            not depend on x, and is left out when it is fixed. Of a Cauchy distribution they are
+            its centre and its scale.
         """
         if x is None:
             kept = self._recorded()

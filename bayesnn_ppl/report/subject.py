@@ -167,6 +167,13 @@ class Subject:
             return evaluate(self.posterior)
         return evaluate(_Predicted(self.prediction), self.x, self.y)
 
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether some target is no number to be predicted, since it is censored or masked."""
+        if self.targets is None or self.prediction.task == "classification":
+            return False
+        return not self.prediction.exact(self.targets).all()
+
     @property
     def unit(self) -> str | None:
         """What the target is called, for axes."""

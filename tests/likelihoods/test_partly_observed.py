@@ -1,5 +1,6 @@
 """Censored, truncated, masked and bare distributions of `"y"`: predicted, diagnosed and scored."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -9,9 +10,13 @@ from numpyro.distributions import constraints, transforms
 from scipy import stats
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.components import function_record
 from bayesnn_ppl.data.target import StandardisedTarget
 from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.inference.keep import Probe
+from bayesnn_ppl.inference.watching import RunningScores
 from bayesnn_ppl.metrics import evaluate, loo, loo_pit
+from bayesnn_ppl.recorded import RecordedPrediction
 
 CHAINS, DRAWS, ROWS = 2, 30, 12
 CENTRE, SCALE = 50.0, 4.0
@@ -152,6 +157,15 @@ def test_moments_without_a_closed_form_are_those_of_the_distribution():
     np.testing.assert_allclose(ratio, ratio[:, :1].repeat(CHAINS * DRAWS, 1), rtol=1e-4)
 
 
+def test_chains_of_a_cauchy_likelihood_are_compared_by_its_centre():
+    """It has no mean at all, and NaN in every function value read as chains that had not met."""
+    made = posterior(lambda mean, flags: dist.Cauchy(mean, 1.0))
+    values = made.function_values(X)
+    np.testing.assert_allclose(values["mean"].reshape(-1, ROWS).T, MEANS, rtol=1e-4, atol=1e-5)
+    assert "nan" not in str(made.diagnose(X))
+    assert np.isnan(made.predict(X).mean).all()
+
+
 def test_a_censored_row_has_a_probability_and_no_unit():
     rows = posterior(right, UNITS).predict(X).row_log_likelihood(Y).T
     np.testing.assert_allclose(rows[FIRST], stats.norm.logsf(Y[FIRST, None] - MEANS[FIRST]), 1e-3)
@@ -200,6 +214,25 @@ def test_what_a_run_keeps_at_its_probe_is_scored_alike():
     for name in ("rmse", "nll_mixture", "nll_moment_matched"):
         assert kept[name] == pytest.approx(again[name], rel=1e-4)
     np.testing.assert_array_equal(np.isnan(loo_pit(run, X, Y)), FIRST)
+    assert "Some targets are censored or masked" in str(bnn.report.page(run))
+
+
+@pytest.mark.parametrize("case", ["right-censored", "interval-censored", "masked elements"])
+def test_scores_of_what_was_recorded_are_those_of_evaluate(case):
+    distribution, y, _ = CASES[case]
+    y = y.astype(np.float32)
+
+    def record(w):
+        return function_record(program(distribution), {"w": w}, X, y, jax.random.key(0))
+
+    kept = jax.tree.map(np.asarray, jax.jit(jax.vmap(record))(WEIGHTS.reshape(-1, 2)))
+    expected = evaluate(posterior(distribution, UNITS), X, y)
+    running = RunningScores(Probe(X, y), UNITS)
+    running.add({name: array[None] for name, array in kept.items()})
+    prediction = RecordedPrediction(kept, y, centre=CENTRE, scale=SCALE)
+    found = running.scores() | {"again": -prediction.log_prob(y).mean()}
+    wanted = [expected[name] for name in ("rmse", "nll_mixture", "nll_mixture")]
+    np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-4)
 
 
 def test_functions_of_a_prior_are_known_too():
