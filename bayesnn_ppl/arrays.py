@@ -1,18 +1,21 @@
 """Inputs and targets as the compiled functions take them; shared by sampling and predicting."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_array", "data_hash", "has_hash"]
+__all__ = ["check_array", "check_targets", "data_hash", "has_hash"]
 
 _INT32 = np.iinfo(np.int32)
 _BLOCK = 2**20  # values that are checked at a time
+_JOIN = "Join its parts into one array, along the last axis, and take them apart in the network."
 
 
-def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
+def check_array(
+    values: Any, name: str, *, float64: bool, missing: str = "Drop or impute these rows first."
+) -> np.ndarray:
     """`values` as an array of numbers, all finite, with a leading axis of rows.
 
     Floats become float32, or float64 where that is asked for; whole numbers become int32, so
@@ -23,18 +26,27 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
         values: array-like of numbers.
         name: what it is called in errors.
         float64: keep double precision.
+        missing: what to do about values that are not finite.
 
     Raises:
-        TypeError: not numbers.
+        TypeError: not numbers, or a dictionary.
         ValueError: a scalar, no rows, or a value that is not finite or does not fit the type it
             becomes; the sentence says where.
     """
     if values is None:
         raise TypeError(f"`{name}` is None: `sample` needs inputs and targets.")
+    if isinstance(values, Mapping):
+        raise TypeError(
+            f"`{name}` is a {type(values).__name__}, and a program takes one array with an axis of "
+            f"rows. {_JOIN}"
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise TypeError(f"`{name}` is not a rectangular array: {error}.") from None
+        raise TypeError(
+            f"`{name}` is not a rectangular array: {error}. "
+            + (_JOIN if isinstance(values, tuple) else "Every row must have the same shape.")
+        ) from None
     if array.dtype.kind == "O" and hasattr(values, "columns"):
         array = _of_columns(values, name)
     if array.dtype.kind not in "biuf":
@@ -62,7 +74,7 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
             lambda part: ~np.isfinite(part),
             name,
             "are not finite",
-            "Drop or impute these rows first.",
+            missing,
         )
         with np.errstate(over="ignore"):
             _refuse(
@@ -75,6 +87,18 @@ def check_array(values: Any, name: str, *, float64: bool) -> np.ndarray:
     if isinstance(values, np.memmap) and array.dtype == wanted:
         return array
     return array.astype(wanted)  # a copy, which the caller cannot change in the middle of a run
+
+
+def check_targets(values: Any, name: str, *, float64: bool) -> np.ndarray:
+    """`check_array`, whose advice on missing values is that for targets."""
+    return check_array(
+        values,
+        name,
+        float64=float64,
+        missing="Drop rows without a target. Where a row lacks some of its several targets, put "
+        "any number there, give their flags as columns of `x`, and mask them: "
+        "`dist.Normal(mean, scale).mask(known).to_event(1)`.",
+    )
 
 
 def _of_columns(frame: Any, name: str) -> np.ndarray:

@@ -21,7 +21,7 @@ import xarray as xr
 from numpyro import handlers
 
 from bayesnn_ppl.arguments import near_misses
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.metrics.leave_one_out_checks import (
     likelihood_temperature,
@@ -114,7 +114,7 @@ def _rows(posterior: "Posterior", wanted: Sequence[str], x: Any, y: Any) -> tupl
         return (*posterior.probe, True)
     float64 = run.get("precision") == "float64"
     x = check_array(x, "x", float64=float64)
-    return x, None if y is None else check_array(y, "y", float64=float64), False
+    return x, None if y is None else check_targets(y, "y", float64=float64), False
 
 
 def _is_probe(posterior: "Posterior", x: Any, y: Any) -> bool:

@@ -21,8 +21,15 @@ from bayesnn_ppl.likelihoods.observed import (
     BERNOULLI,
     CATEGORICAL,
     base_distribution,
+    drawn,
+    exactly_observed,
     is_label,
+    is_partly_observed,
     likelihood_name,
+    moments,
+    predicted_distribution,
+    predicted_shape,
+    undrawn,
 )
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
 from bayesnn_ppl.model import check_inputs
@@ -33,9 +40,11 @@ __all__ = [
     "base_distribution",
     "check_support",
     "component_moments",
+    "exact_elements",
     "function_record",
     "has_exact_quantile",
     "is_label",
+    "is_partly_observed",
     "likelihood_name",
     "label_summary",
     "log_densities",
@@ -43,6 +52,8 @@ __all__ = [
     "mixture_log_density",
     "mixture_moments",
     "mixture_quantile",
+    "predicted_distribution",
+    "predicted_shape",
 ]
 
 _DRAWS_AT_ONCE = 16
@@ -90,7 +101,8 @@ def _allowed(base: Any) -> str:
 def _distribution(model: Any, values: Mapping[str, Any], x: Any) -> Any:
     """The distribution of `"y"` at inputs x, for one draw of the latent sites."""
     model = handlers.substitute(model, data=dict(values))
-    model = handlers.seed(model, jax.random.key(0))  # draws y, which nobody reads
+    model = handlers.substitute(model, substitute_fn=undrawn)  # y, which nobody reads
+    model = handlers.seed(model, jax.random.key(0))
     fn = handlers.trace(model).get_trace(x)["y"]["fn"]
     # A pseudo-likelihood has trained the weights, and scores nothing.
     return fn.base_dist if isinstance(fn, PseudoLikelihood) else fn
@@ -124,7 +136,7 @@ def _of_all(function: Any, components: Any, *rows: Any) -> Any:
 def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, key = pair
-        return _observed(program, values, x).sample(jax.random.wrap_key_data(key))
+        return drawn(_observed(program, values, x), jax.random.wrap_key_data(key))
 
     return jax.lax.map(one, (draws, keys), batch_size=_batch(at_once))
 
@@ -133,7 +145,8 @@ def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any)
 def _sample_all(components: Any, chosen: Any, keys: Any) -> Any:
     def one(pair: Any) -> Any:
         draw, key = pair
-        return jax.tree.map(lambda a: a[draw], components).sample(jax.random.wrap_key_data(key))
+        fn = jax.tree.map(lambda a: a[draw], components)
+        return drawn(fn, jax.random.wrap_key_data(key))
 
     return jax.lax.map(one, (chosen, keys))
 
@@ -145,7 +158,7 @@ def _slopes(program: StaticProgram, draws: Any, tangents: Any, x: Any) -> Any:
 
         def outputs(values: Any) -> Any:
             fn = _observed(program, values, x)
-            mean, variance = _moments(fn)
+            mean, variance = _function_moments(fn)
             return {"probability": mean} if is_label(fn) else {"mean": mean, "sd": variance**0.5}
 
         return derivatives_along(outputs, values, directions)[1]
@@ -198,13 +211,23 @@ def _moments(fn: Any) -> Any:
     if is_label(fn):
         p = _probabilities(fn)
         return p, p * (1 - p)
-    shape = fn.shape()
-    return jnp.broadcast_to(fn.mean, shape), jnp.broadcast_to(fn.variance, shape)
+    return moments(fn)
+
+
+def _function_moments(fn: Any) -> Any:
+    """`_moments`, and centre and squared scale of a Cauchy distribution, which has none.
+
+    Chains can be compared by these, and not by NaN.
+    """
+    base, shape = predicted_distribution(fn), predicted_shape(fn)
+    if isinstance(base, dist.Cauchy):
+        return jnp.broadcast_to(base.loc, shape), jnp.broadcast_to(base.scale**2, shape)
+    return _moments(fn)
 
 
 def component_moments(components: Any) -> Any:
     """Mean and variance of each component, (S, B, ...); of labels, (S, B, ..., K)."""
-    return jax.vmap(_moments)(components)
+    return jax.vmap(_function_moments)(components)
 
 
 def function_record(model: Any, values: Mapping[str, Any], x: Any, y: Any, key: Any) -> Any:
@@ -212,14 +235,17 @@ def function_record(model: Any, values: Mapping[str, Any], x: Any, y: Any, key: 
 
     Returns:
         For labels `probability` (N, ..., K); otherwise `mean` and `sd` (N, ...); always `y`, one
-        sample of the targets; and `log_likelihood` (N,) where `y` is given. Model's units.
+        sample of the targets; where `y` is given `log_likelihood` (N,) and, if some of its elements
+        may be masked or censored, `exact` (N, ...), those that are not. Model's units.
     """
     fn = _distribution(model, values, x)
-    mean, variance = _moments(fn)
+    mean, variance = _function_moments(fn)
     kept = {"probability": mean} if is_label(fn) else {"mean": mean, "sd": jnp.sqrt(variance)}
-    kept["y"] = fn.sample(key)
+    kept["y"] = drawn(fn, key)
     if y is not None:
         kept["log_likelihood"] = fn.log_prob(y)
+        if is_partly_observed(fn):
+            kept["exact"] = exactly_observed(fn, y)
     return kept
 
 
@@ -247,6 +273,11 @@ def log_densities(components: Any, y: Any) -> Any:
     return jax.vmap(lambda fn: fn.log_prob(y))(components)
 
 
+def exact_elements(components: Any, y: Any) -> Any:
+    """Which elements of y every draw says are neither masked nor censored, (B, ...)."""
+    return jax.vmap(lambda fn: exactly_observed(fn, y))(components).all(0)
+
+
 def mixture_log_density(components: Any, y: Any) -> Any:
     """log (1/S) Σ_s p(y_i|x_i, θ_s), shape (B,)."""
     log_p = log_densities(components, y)
@@ -262,11 +293,11 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
 
     def component_quantiles(fn: Any) -> Any:
         """The least and the greatest of the distributions that a component is made of."""
-        base = base_distribution(fn)
+        base = predicted_distribution(fn)
         if isinstance(base, dist.MixtureSameFamily):
             inner = base.component_distribution.icdf(q)
             return inner.min(-1), inner.max(-1)
-        quantile = jnp.broadcast_to(base.icdf(q), fn.shape())
+        quantile = jnp.broadcast_to(base.icdf(q), predicted_shape(fn))
         return quantile, quantile
 
     least, greatest = jax.vmap(component_quantiles)(components)
@@ -274,7 +305,7 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
     def halve(_: int, bracket: Any) -> Any:
         low, high = bracket
         middle = 0.5 * (low + high)
-        below = jax.vmap(lambda fn: base_distribution(fn).cdf(middle))(components).mean(0) < q
+        below = jax.vmap(lambda fn: predicted_distribution(fn).cdf(middle))(components).mean(0) < q
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
     low, high = jax.lax.fori_loop(0, 50, halve, (least.min(0), greatest.max(0)))
@@ -283,7 +314,7 @@ def mixture_quantile(components: Any, levels: Any) -> Any:
 
 def has_exact_quantile(fn: Any) -> bool:
     """Whether distribution function and its inverse are there, and can be computed."""
-    base = base_distribution(fn)
+    base = predicted_distribution(fn)
     if base.support.is_discrete:
         return False
     if isinstance(base, dist.MixtureSameFamily):  # it has no inverse, and its parts bracket one
@@ -393,7 +424,7 @@ class Components:
         ]
         chosen = np.concatenate(order)[:count]
         one = sum(a[0].nbytes for a in self._draws.values())
-        one += int(np.prod(self.distribution.shape())) * 8
+        one += int(np.prod(predicted_shape(self.distribution))) * 8
         block = int(np.clip(self._memory // one, 1, count))
         at_once = _draws_at_once(self._memory, self._working * len(self.x))
         parts = []

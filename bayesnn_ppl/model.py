@@ -76,9 +76,29 @@ class BayesianNetwork:
                 seen, known = likelihood.split_inputs(x)
                 if inputs_key is not None:
                     seen = likelihood.training_inputs(seen, inputs_key)
-                observed = likelihood.distribution(net(seen), **parameters, **known)
+                outputs = _one_row_each(net(seen), seen.shape[0])
+                observed = likelihood.distribution(outputs, **parameters, **known)
                 with tempered(self.temperature):
                     numpyro.sample("y", observed, obs=y)
+
+
+def _one_row_each(outputs: Any, rows: int) -> Any:
+    """The network's outputs, if they are one array with one row for each input."""
+    if not hasattr(outputs, "shape"):
+        count = f" of {len(outputs)}" if hasattr(outputs, "__len__") else ""
+        raise ValueError(
+            f"The network returns a {type(outputs).__name__}{count}, but a likelihood needs one "
+            "array (rows, outputs). Join several outputs inside the network, "
+            "`jnp.concatenate([a, b], axis=-1)`, or write the program by hand and give each "
+            "output its part of the distribution."
+        )
+    if outputs.shape[:1] != (rows,):
+        raise ValueError(
+            f"The network returns shape {tuple(outputs.shape)} for {rows} rows of inputs, and "
+            "NumPyro would repeat it for each of them. It must keep the rows as the first axis: "
+            "(rows, outputs)."
+        )
+    return outputs
 
 
 def bayesian_network(
@@ -92,8 +112,8 @@ def bayesian_network(
     """A Bayesian neural network as a NumPyro program `model(x, y=None, *, batch_size=None)`.
 
     Args:
-        network: a Flax Linen module, or an instance of a Flax NNX module, mapping (N, ...) to
-            (N, likelihood.outputs).
+        network: a Flax Linen module, an instance of a Flax NNX module, or a function of `rngs`
+            that builds one (see `random_network`), mapping (N, ...) to (N, likelihood.outputs).
         prior: see `random_network`.
         likelihood: one of `bayesnn_ppl.likelihoods`.
         temperature: likelihood temperature T > 0, see `tempered`.

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from bayesnn_ppl.priors.base import NetworkPrior, Prior
 from bayesnn_ppl.priors.fitting import checked_prior
 from bayesnn_ppl.priors.tables import assembled
 
-__all__ = ["random_network"]
+__all__ = ["explained", "in_short", "network_advice", "random_network"]
 
 
 def random_network(
@@ -30,7 +31,10 @@ def random_network(
 
     Args:
         name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
-        network: a Flax Linen module, or an instance of a Flax NNX module.
+        network: a Flax Linen module; an instance of a Flax NNX module; or a function
+            `rngs -> module` that builds one, such as `lambda rngs: Net(8, rngs=rngs)`, so that its
+            initial weights can be drawn anew for each chain (`init="network"`). On a CPU an NNX
+            module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`.
         prior: a Distribution; a function `(name, shape) -> Distribution`; a table
             `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.
         x: an input with leading axis ≥ 1, to find the parameters' shapes by.
@@ -41,34 +45,56 @@ def random_network(
             those of sites, so that NumPyro draws the weights from the prior.
 
     Raises:
-        TypeError: `network` is not a Flax module, or `prior` none of the forms above.
-        ValueError: prior and parameters do not match, or the network keeps state other than
-            parameters (batch statistics, dropout keys), which MCMC would leave frozen.
+        TypeError: `network` is neither a Flax module nor builds one, or `prior` is none of the
+            forms above.
+        ValueError: prior and parameters do not match; the network keeps state other than
+            parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or
+            it fails at inputs like `x`. The last also when it is called.
     """
     from flax import linen, nnx
     from numpyro.contrib.module import random_flax_module, random_nnx_module
 
+    from bayesnn_ppl.nn.nnx_modules import builds_module, reads_random_keys, with_fast_layers
+
     _warn_of_dotted_names(name)
     prior = assembled(prior)
     if isinstance(network, linen.Module):
-        shapes = _linen_shapes(network, x, apply_options)
+        with explained(network, x):
+            shapes = _linen_shapes(network, x, apply_options)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
-            return _narrowly(partial(network.apply, {"params": values}))
+            return _narrowly(network, partial(network.apply, {"params": values}))
         prior = checked_prior(prior, shapes)
-        return _narrowly(random_flax_module(name, network, prior, x, **apply_options))
+        return _narrowly(network, random_flax_module(name, network, prior, x, **apply_options))
+    if builds_module(network):
+        key = numpyro.prng_key()
+        network = network(rngs=nnx.Rngs(jax.random.key(0) if key is None else key))
     if isinstance(network, nnx.Module):
         shapes = _nnx_shapes(network)
+        with explained(network, x):
+            noisy = reads_random_keys(network, x)
+        if noisy:
+            raise ValueError(
+                f"The network {type(network).__name__} draws random numbers when it is called, by "
+                "keys that would be the same ones for ever, and a log density is one number at "
+                "each position. Switch its dropout off before: `network.eval()`, or "
+                "`nnx.Dropout(..., deterministic=True)`."
+            )
+        network = with_fast_layers(network)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
             definition, state = nnx.split(network)
             nnx.replace_by_pure_dict(state, values)
-            return nnx.merge(definition, state, copy=True)
-        return random_nnx_module(name, network, checked_prior(prior, shapes))
+            return _explaining(network, nnx.merge(definition, state, copy=True))
+        # The state of keys that nothing depends on is not for NumPyro to carry from draw to draw.
+        with numpyro.handlers.block(hide_fn=lambda site: site["type"] == "mutable"):
+            net = random_nnx_module(name, network, checked_prior(prior, shapes))
+        return _explaining(network, net)
     raise TypeError(
         f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
-        f"{type(network).__name__}. A plain function has no parameters to put a prior on: sample "
-        "them in a NumPyro program of your own."
+        f"{type(network).__name__}. A function may build one of the latter, `lambda rngs: "
+        "Net(rngs=rngs)`; any other has no parameters to put a prior on: sample them in a NumPyro "
+        "program of your own."
     )
 
 
@@ -94,15 +120,67 @@ def _given_to(handler: Any) -> Iterator[Any]:
         yield from values if isinstance(values, Mapping) else ()
 
 
-def _narrowly(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """The network, its narrow layers as a CPU has them fastest."""
+def _narrowly(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The network, its narrow layers as a CPU has them fastest, and its errors explained."""
     from bayesnn_ppl.nn.narrow import narrow_layers
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with narrow_layers():
             return apply(*args, **kwargs)
 
+    return _explaining(network, call)
+
+
+def _explaining(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with explained(network, *args):
+            return apply(*args, **kwargs)
+
     return call
+
+
+@contextmanager
+def explained(network: Any, *inputs: Any) -> Iterator[None]:
+    """Turns an error inside the network into a ValueError that says what to do.
+
+    Args:
+        network: a Flax module, called inside.
+        *inputs: what it is called with.
+
+    Raises:
+        ValueError: for any error but one of tracing, which the contract check explains.
+    """
+    try:
+        yield
+    except jax.errors.ConcretizationTypeError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(str(tuple(jax.numpy.shape(a))) for a in jax.tree.leaves(inputs))
+        raise ValueError(
+            f"The network {type(network).__name__} fails at inputs of shape {shapes}. "
+            f"{network_advice(error)} It says: {in_short(error)}"
+        ) from error
+
+
+def in_short(error: Exception) -> str:
+    """The kind of an error and its first line, without Flax's address of a page."""
+    return f"{type(error).__name__}: {str(error).partition(' (http')[0].partition(chr(10))[0]}"
+
+
+def network_advice(error: Exception) -> str:
+    """What to do about an error of Flax, in a sentence or two."""
+    said = str(error)
+    if "InvalidRng" in type(error).__name__ or '"deterministic" must be' in said:
+        return (
+            "A log density is one number at each position, so nothing in the network may be "
+            "random. Build its dropout layers with `deterministic=True`; to have them live in "
+            'training alone, use `likelihoods.dirty(..., dropout="network")`.'
+        )
+    if "use_running_average" in said:
+        return "Batch statistics make rows depend on each other: use another normalisation."
+    if isinstance(error, TypeError) and "argument" in said:
+        return "It is called as `network(x)`: give its other arguments defaults, as `train=False`."
+    return "It must map one array (rows, ...) to one array (rows, outputs)."
 
 
 def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, ...]]:
@@ -130,14 +208,14 @@ def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tu
 def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     from flax import nnx
 
-    _, *states = nnx.split(network, nnx.Param, nnx.Not(nnx.Param))
-    params, other = states
+    _, *states = nnx.split(network, nnx.Param, nnx.RngState, nnx.Not(nnx.Param))
+    params, _, other = states
     state = natural(_flatten(nnx.to_pure_dict(other)))
     if state:
         raise ValueError(
             f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
-            "MCMC would leave it frozen at its first value: build it without batch statistics "
-            "and without dropout."
+            "MCMC would leave it frozen at its first value. Batch statistics also break the "
+            "independence of the observations: use layer or group normalisation instead."
         )
     shapes = _flatten(nnx.to_pure_dict(params))
     if not shapes:

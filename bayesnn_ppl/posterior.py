@@ -235,7 +235,7 @@ class Posterior:
             )
         if run.get("local"):
             raise ValueError(
-                f'The program has latent sites inside the plate "data", {run["local"]}: one value '
+                f"The program has latent sites of single rows, {run['local']}: one value "
                 "for each training row, and none for new ones. Predict with "
                 "`numpyro.infer.Predictive` and `posterior.samples()`, less these sites, which it "
                 "then draws anew."
@@ -345,7 +345,8 @@ class Posterior:
         Returns:
             For labels `{"probability": (chain, draw, N, ..., K)}`, otherwise
             `{"mean": (chain, draw, N, ...), "sd": ...}`, where `sd` has N = 1 when the noise does
-            not depend on x, and is left out when it is fixed.
+            not depend on x, and is left out when it is fixed. Of a Cauchy distribution they are
+            its centre and its scale.
         """
         if x is None:
             kept = self._recorded()

@@ -11,19 +11,23 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.arguments import readable, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_targets
 from bayesnn_ppl.components import (
     Components,
     base_distribution,
     check_support,
     component_moments,
+    exact_elements,
     has_exact_quantile,
     is_label,
+    is_partly_observed,
     label_summary,
     log_densities,
     mixture_log_density,
     mixture_moments,
     mixture_quantile,
+    predicted_distribution,
+    predicted_shape,
 )
 
 __all__ = ["Prediction", "brief_sd", "function_values"]
@@ -50,7 +54,7 @@ class Prediction:
         self.task = "classification" if is_label(components.distribution) else "regression"
 
     def _figures(self) -> dict[str, Any]:
-        shape = tuple(self.components.distribution.shape())
+        shape = tuple(predicted_shape(self.components.distribution))
         return {"task": self.task, "shape": shape, "draws": self.components.count}
 
     @cached_property
@@ -143,7 +147,7 @@ class Prediction:
     def _quantiles(self, levels: np.ndarray) -> np.ndarray:
         fn = self.components.distribution
         if not has_exact_quantile(fn):
-            counts = base_distribution(fn).support.is_discrete
+            counts = predicted_distribution(fn).support.is_discrete
             method: Any = "inverted_cdf" if counts else "linear"
             return np.quantile(self.samples(4000), levels, axis=0, method=method)
         values = np.stack([self._exact_quantile(float(level)) for level in levels])
@@ -170,26 +174,39 @@ class Prediction:
         """log p(y_i|x_i, θ_s) in data units, shape (S, N)."""
         y = self._targets(y)
         log_p = self.components.apply(log_densities, y, axis=1)
-        return log_p - self._log_units(int(np.prod(y.shape[1:])))
+        return log_p - self._log_units(y)
 
     def log_prob(self, y: Any) -> np.ndarray:
         """Exact log density of the mixture, log (1/S) Σ_s p(y|x, θ_s), shape (N,).
 
         Args:
             y: targets (N, ...) in the units the model was given, as `data.test.y` are. The
-                density is per data unit: a standardised one less log(y_scale) per element.
+                density is per data unit: a standardised one less log(y_scale) per element. Of a
+                censored element it is a probability, and a masked one does not count.
 
         Raises:
             ValueError: y has not the shape of the predictions.
         """
         y = self._targets(y)
-        elements = int(np.prod(y.shape[1:]))
-        return self.components.apply(mixture_log_density, y) - self._log_units(elements)
+        return self.components.apply(mixture_log_density, y) - self._log_units(y)
 
-    def _log_units(self, elements: int) -> Any:
-        if self.task == "classification":
+    def exact(self, y: Any) -> np.ndarray:
+        """Which elements of y (N, ...) are observed as they are, neither censored nor masked.
+
+        The shape of `mean`. Errors and coverage are judged by these; the log density knows what the
+        others say.
+        """
+        y = self._targets(y)
+        if not is_partly_observed(self.components.distribution):
+            return np.ones(predicted_shape(self.components.distribution), bool)
+        return self.components.apply(exact_elements, y)
+
+    def _log_units(self, y: np.ndarray) -> Any:
+        """log |∂ data units / ∂ model's units|, of each row or of all alike."""
+        if self.task == "classification" or (self._scale == 1).all():
             return 0.0
-        return np.log(np.broadcast_to(self._scale, elements)).sum()
+        exact = self.exact(y)
+        return (np.log(self._scale) * exact).reshape(len(exact), -1).sum(-1)
 
     def _targets(self, y: Any) -> np.ndarray:
         y = np.asarray(y)
@@ -199,7 +216,7 @@ class Prediction:
                 f"`y` has shape {y.shape}, but the model predicts shape {tuple(fn.shape())} at "
                 "these inputs."
             )
-        y = check_array(y, "y", float64=self.components.float64)
+        y = check_targets(y, "y", float64=self.components.float64)
         check_support(fn, y, "y")
         return y.astype(np.int32) if base_distribution(fn).support.is_discrete else y
 

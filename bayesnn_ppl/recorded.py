@@ -20,7 +20,7 @@ class RecordedPrediction(Prediction):
 
     Args:
         kept: name -> array (S, N, ...) over all draws: `probability`, or `mean` and `sd`; `y`; and
-            perhaps `log_likelihood` (S, N).
+            perhaps `log_likelihood` (S, N) and `exact` (S, N, ...).
         targets: the probe's targets (N, ...) in the model's units, or None.
         centre, scale: data = centre + scale · model's units.
     """
@@ -89,11 +89,15 @@ class RecordedPrediction(Prediction):
             ValueError: the run kept no targets, or `y` are others.
         """
         y = self._targets(y)
-        return self._kept["log_likelihood"] - self._log_units(int(np.prod(y.shape[1:])))
+        return self._kept["log_likelihood"] - self._log_units(y)
 
     def log_prob(self, y: Any) -> np.ndarray:
         log_p = self.row_log_likelihood(y).astype(np.float64)
         return np.logaddexp.reduce(log_p, axis=0) - np.log(len(log_p))
+
+    def exact(self, y: Any) -> np.ndarray:
+        y, known = self._targets(y), self._kept.get("exact")
+        return np.ones(y.shape, bool) if known is None else known.all(0)
 
     def _targets(self, y: Any) -> np.ndarray:
         if self.targets is None:

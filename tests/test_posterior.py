@@ -361,7 +361,7 @@ def test_latents_of_single_rows_have_no_value_at_new_inputs():
         chains=2,
         progress=False,
     )
-    with pytest.raises(ValueError, match=r"latent sites inside the plate \"data\", \['z'\]"):
+    with pytest.raises(ValueError, match=r"latent sites of single rows, \['z'\]"):
         posterior.predict(X)
 
 

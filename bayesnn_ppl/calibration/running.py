@@ -11,7 +11,7 @@ import numpy as np
 
 import bayesnn_ppl
 from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.arrays import check_array, data_hash
+from bayesnn_ppl.arrays import check_array, check_targets, data_hash
 from bayesnn_ppl.calibration.methods import Method, Sampling, built, chosen_sampling
 from bayesnn_ppl.calibration.quantities import Quantities
 from bayesnn_ppl.calibration.record import CalibrationFolder, Line, Replications
@@ -136,7 +136,7 @@ def calibrate(
     inputs = check_array(x, "x", float64=float64)
     points = _probe(probe, inputs, float64=float64)
     _check_around(around, y)
-    data = None if y is None else check_array(y, "y", float64=float64)
+    data = None if y is None else check_targets(y, "y", float64=float64)
     prior = FromPrior(truth_model, inputs, seed, float64)
     all_inputs = inputs if data is None else np.concatenate([inputs, inputs])
     # Refuses a truth that cannot make data, before the method is given any.
@@ -145,7 +145,7 @@ def calibrate(
     ready = Method(method, all_inputs, example, sampling, float64=float64)
     if ready.summary.local:
         raise ValueError(
-            f'The model has latent sites inside the plate "data", {list(ready.summary.local)}: '
+            f"The model has latent sites of single rows, {list(ready.summary.local)}: "
             "their function values at a probe are not defined. Integrate them out."
         )
     measures = Quantities(

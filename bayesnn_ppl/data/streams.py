@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.arguments import html_table, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.data.row_sources import Arrays, Records, opened, record_keys
 from bayesnn_ppl.identity import describe
 
@@ -135,12 +135,13 @@ class Stream:
                 f"`prepare` was given {len(rows)} rows, and its {name} has shape "
                 f"{np.shape(values)}. It must return (x, y) with as many rows as it was given."
             )
+        check = check_targets if name == "y" else check_array
         try:
-            return check_array(values, name, float64=float64)
+            return check(values, name, float64=float64)
         except ValueError:
             for row, value in zip(rows, values, strict=True):
                 try:
-                    check_array(np.asarray(value)[None], name, float64=float64)
+                    check(np.asarray(value)[None], name, float64=float64)
                 except ValueError as error:
                     raise ValueError(f"Row {row} of the stream, here row 0: {error}") from None
             raise

@@ -19,7 +19,7 @@ from numpyro import handlers
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.arrays import check_array, has_hash
+from bayesnn_ppl.arrays import check_array, check_targets, has_hash
 from bayesnn_ppl.identity import identity_key
 from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.temperature import ColdModel, cold
@@ -301,7 +301,7 @@ def check_data(posterior: "Posterior", x: Any, y: Any) -> tuple[np.ndarray, np.n
     """
     run = posterior.provenance
     float64 = run.get("precision") == "float64"
-    x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
+    x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
     known = run.get("data_sha256")
     if isinstance(known, str) and not has_hash(x, y, known):
         raise WrongDataError(

@@ -12,7 +12,13 @@ from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.diagnostics.layer_activity import Layers, networks_called
 from bayesnn_ppl.identity import StaticProgram
-from bayesnn_ppl.likelihoods.observed import BERNOULLI, CATEGORICAL, base_distribution
+from bayesnn_ppl.likelihoods.observed import (
+    BERNOULLI,
+    CATEGORICAL,
+    base_distribution,
+    moments,
+    undrawn,
+)
 from bayesnn_ppl.model import check_inputs
 from bayesnn_ppl.priors.scale_mixture import CANCELLING
 
@@ -61,7 +67,8 @@ def functions_at(
 ) -> dict[str, Any]:
     """The function of one draw at the rows of x, and what its layers do at the first of them."""
     with networks_called() as calls:
-        fn = forward(handlers.substitute(model, data=dict(weights)), key, x)["y"]["fn"]
+        model = handlers.substitute(model, data=dict(weights))
+        fn = forward(handlers.substitute(model, substitute_fn=undrawn), key, x)["y"]["fn"]
     measured = {} if layers is None else layers.measure(calls, rows)
     return {**_functions(fn), "layers": measured}
 
@@ -74,7 +81,8 @@ def _functions(fn: Any) -> dict[str, Any]:
         return _of_shape((*shape, base.logits.shape[-1]), values=base.logits)
     if isinstance(base, _HEAVY):
         return _of_shape(shape, values=base.loc, noise=base.scale)
-    return _of_shape(shape, values=fn.mean, noise=jnp.sqrt(fn.variance))
+    mean, variance = moments(fn)
+    return {"values": mean, "noise": jnp.sqrt(variance)}
 
 
 def _of_shape(shape: tuple[int, ...], **arrays: Any) -> dict[str, Any]:
@@ -98,7 +106,7 @@ def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tupl
     kinds: list[Kind] = []
 
     def run(key: Any, x: Any) -> Any:
-        trace = forward(program.model, key, x)
+        trace = forward(handlers.substitute(program.model, substitute_fn=undrawn), key, x)
         _check(trace, len(x))
         kinds.append(_kind(trace["y"]["fn"]))
         return functions_at(program.model, latent_values(trace), key, x, layers, len(x))
@@ -106,11 +114,6 @@ def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tupl
     try:
         found = jax.make_jaxpr(lambda x: run(key_of_draw(jax.random.key(0), 0), x))(x).jaxpr
     except NotImplementedError as error:
-        if kinds:
-            raise ValueError(
-                'The distribution of the site "y" has no mean, by which functions are judged: '
-                "its class must define `mean` and `variance`."
-            ) from error
         raise ValueError(
             "The program cannot be run forward, since one of its distributions cannot be drawn "
             "from. An improper prior has no draws, and no predictive distribution: give every "

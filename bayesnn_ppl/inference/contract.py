@@ -7,13 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from flax.errors import FlaxError
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
 from bayesnn_ppl.data.target import Labels
 from bayesnn_ppl.inference.discrete_latents import check_discrete
+from bayesnn_ppl.likelihoods.observed import undrawn
 from bayesnn_ppl.model import check_inputs
+from bayesnn_ppl.network import in_short, network_advice
 from bayesnn_ppl.storage import variable_names
 from bayesnn_ppl.temperature import Model
 from bayesnn_ppl.training_keys import KeyedProgram
@@ -32,7 +35,8 @@ class ModelSummary:
         observed: the distribution class of the site `"y"`, by name; of a pseudo-likelihood both,
             what it trains by and what it predicts by.
         discrete: whether its support is.
-        local: the latent sites inside the plate `"data"`, one value per training row.
+        local: the latent sites with values of single training rows: those inside the plate
+            `"data"`, and those whose shape changes with the number of rows.
         discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
             values each has: 0, 1, ... up to that number less one.
         noisy: whether the log density is random in training, as with augmented inputs.
@@ -65,7 +69,8 @@ def inspect_model(
         ValueError: rows of x and y differ in number, rows of x that the likelihood refuses, no
             plate `"data"` of size N, no observed site `"y"`, a `y` that does not have the shape or
             lies outside the support of its distribution, a network parameter without a prior, a
-            discrete latent site that the kernel cannot move, or no latent site at all.
+            discrete latent site that the kernel cannot move, no latent site at all, or a program
+            that runs neither without `y` nor with another number of rows, as predictions do.
     """
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
@@ -83,6 +88,8 @@ def inspect_model(
     if not latents:
         raise ValueError("The model has no latent site: there is nothing to sample.")
     discrete_latents = check_discrete(latents, kernel)
+    inside = {n for n, site in latents.items() if "data" in _plates_of(site)}
+    growing = set() if inside else _growing_latents(model, x, latents)
     observed = trace["y"]
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
@@ -94,11 +101,7 @@ def inspect_model(
         likelihood_temperature=observed["infer"].get("likelihood_temperature", 1.0),
         posterior_temperature=observed["infer"].get("posterior_temperature", 1.0),
         discrete=bool(base_distribution(observed["fn"]).support.is_discrete),
-        local=tuple(
-            name
-            for name, site in latents.items()
-            if "data" in [frame.name for frame in site["cond_indep_stack"]]
-        ),
+        local=tuple(name for name in latents if name in inside | growing),
         observed=likelihood_name(observed["fn"]),
         discrete_latents=discrete_latents,
         noisy=noisy,
@@ -126,7 +129,7 @@ def observed_distribution(model: Model, x: np.ndarray) -> Any:
 
 
 def _abstract_trace(
-    model: Model, x: np.ndarray, y: np.ndarray | None
+    model: Model, x: np.ndarray | jax.ShapeDtypeStruct, y: np.ndarray | None
 ) -> tuple[dict[str, Any], bool]:
     """The sites, and whether the program took a key for noise of its training."""
     trace: dict[str, Any] = {}
@@ -134,7 +137,8 @@ def _abstract_trace(
 
     def run(x: Any, y: Any) -> None:
         nonlocal noisy
-        keyed = KeyedProgram(model, jax.random.key(0))
+        drawn = handlers.substitute(model, substitute_fn=undrawn)
+        keyed = KeyedProgram(drawn, jax.random.key(0))
         with handlers.trace() as found, handlers.seed(rng_seed=jax.random.key(0)):
             noisy = keyed.run(x, y)
         trace.update(found)
@@ -147,7 +151,55 @@ def _abstract_trace(
             "be compiled for other data of their shape. Compute such values outside the program. "
             f"JAX says: {str(error).splitlines()[0]}"
         ) from error
+    except FlaxError as error:  # of a network that the program declares by NumPyro's primitives
+        raise ValueError(
+            f"A network of the program fails. {network_advice(error)} It says: {in_short(error)}"
+        ) from error
     return trace, noisy
+
+
+def _growing_latents(model: Model, x: np.ndarray, latents: Mapping[str, Any]) -> set[str]:
+    """The latent sites whose shape changes with the rows; ValueError if the program cannot run.
+
+    Predictions have other rows than the training data and no `y`. Twice as many rows, so that a
+    program may have its rows in groups.
+    """
+    try:
+        trace = _prediction_trace(model, x, 2 * len(x))
+        _check_plate(trace, 2 * len(x))
+    except Exception as error:
+        raise ValueError(_why_not(model, x, error)) from error
+    return {
+        name
+        for name, site in latents.items()
+        if name in trace and trace[name]["fn"].shape() != site["fn"].shape()
+    }
+
+
+def _prediction_trace(model: Model, x: np.ndarray, rows: int) -> dict[str, Any]:
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype)
+    return _abstract_trace(model, jax.ShapeDtypeStruct((rows, *x.shape[1:]), dtype), None)[0]
+
+
+def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
+    """A sentence on a program that ran on the training data and not with other rows."""
+    try:
+        _prediction_trace(model, x, len(x))
+    except Exception:
+        return (
+            "The program cannot predict: it fails at `x` without `y`. Give `y` the default None, "
+            f'and use it only in `numpyro.sample("y", ..., obs=y)`. It says: {in_short(error)}'
+        )
+    return (
+        f"The program runs with the {len(x)} rows of `x` and with no other number of rows, so it "
+        "cannot predict, be diagnosed or take minibatches. Take sizes from `x.shape[0]`; an array "
+        "of values for each row that stands outside the program must become columns of `x`, and "
+        f"be taken from them inside. With {2 * len(x)} rows it says: {in_short(error)}"
+    )
+
+
+def _plates_of(site: dict[str, Any]) -> list[str]:
+    return [frame.name for frame in site["cond_indep_stack"]]
 
 
 def _is_stored(site: dict[str, Any]) -> bool:
@@ -177,7 +229,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
             + (f" Its observed sites are {observed}." if observed else "")
         )
     site = trace["y"]
-    if "data" not in [frame.name for frame in site["cond_indep_stack"]]:
+    if "data" not in _plates_of(site):
         raise ValueError('The observed site "y" must be inside the plate "data".')
     fn = site["fn"]
     if tuple(fn.shape()) != y.shape:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.arguments import natural, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.components import function_record
 from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.base import Approximation, Fitted, Problem
@@ -249,7 +249,7 @@ def make_fit(
     model = _model_of(approximation)
     seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
     inputs = check_array(x, "x", float64=float64)
-    targets = check_array(y, "y", float64=float64)
+    targets = check_targets(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets, all_rows=not simulated)
     check_task(y, summary)
     check_training_of_noise(approximation, summary)

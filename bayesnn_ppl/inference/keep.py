@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from bayesnn_ppl.arguments import near_misses, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.components import check_support
 from bayesnn_ppl.data.dataset import Split
 from bayesnn_ppl.distributed import current
@@ -148,7 +148,7 @@ def check_keep(
         )
     if keep.groups and summary.local:
         raise ValueError(
-            f'The program has latent sites inside the plate "data", {list(summary.local)}, and '
+            f"The program has latent sites of single rows, {list(summary.local)}, and "
             "what is said of a row holds its own. Leave `Keep(groups=...)` out."
         )
     if keep.groups and current().count > 1:
@@ -169,14 +169,14 @@ def check_keep(
         )
     if summary.local:
         raise ValueError(
-            f'The program has latent sites inside the plate "data", {list(summary.local)}: one '
+            f"The program has latent sites of single rows, {list(summary.local)}: one "
             "value for each training row, and none for those of a probe. Leave the probe out."
         )
     check_inputs(model, x)
     fn = observed_distribution(model, x)
     if given[1] is None:
         return keep, Probe(x)
-    y = check_array(given[1], "the probe's y", float64=float64)
+    y = check_targets(given[1], "the probe's y", float64=float64)
     if y.shape != tuple(fn.shape()):
         raise ValueError(
             f"The probe's y has shape {y.shape}, but the model predicts shape "

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import natural, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, check_task, inspect_model
@@ -144,7 +144,7 @@ def make_plan(
     stream = stream_of(x, y)
     if stream is None:
         inputs = check_array(x, "x", float64=float64)
-        targets = check_array(y, "y", float64=float64)
+        targets = check_targets(y, "y", float64=float64)
     else:
         inputs, targets = first_rows(stream, kernel, init, float64=float64)
     done_when = Until.parse(until)

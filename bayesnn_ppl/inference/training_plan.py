@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from numpyro import handlers
 
 from bayesnn_ppl.arguments import near_misses, whole_number
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.inference.arrangement import members_together
 from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.training_program import Recipe
@@ -90,7 +90,7 @@ def make_training_plan(
     if batch_size is not None:
         batch_size = whole_number(batch_size, "`batch_size`", at_least=1)
     check_choices(optimiser, objective, schedule, start)
-    inputs, targets = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
+    inputs, targets = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
     held = _held_out_rows(inputs.shape[0], validation_fraction, seed)
     if patience is not None:
         patience = whole_number(patience, "`patience`", at_least=1)

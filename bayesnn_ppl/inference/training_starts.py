@@ -101,7 +101,8 @@ def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bo
     """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
 
     The program is run on shapes alone, where only values made inside it are traced: a Linen
-    module draws them there, and an NNX module has drawn them when it was built.
+    module draws them there, as does a function that builds an NNX module, and such a module itself
+    has drawn them when it was built.
     """
     found: dict[str, bool] = {}
 
@@ -136,5 +137,6 @@ def check_initialised(
         raise ValueError(
             f"With {word} all {who} would start alike: the network is a Flax NNX "
             "module, whose parameters were drawn once, when it was built. "
-            f"{instead}, or use a Flax Linen module."
+            f"{instead}, or give what builds it in place of the module, "
+            "`bayesian_network(lambda rngs: Net(rngs=rngs), ...)`."
         )

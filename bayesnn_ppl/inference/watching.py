@@ -136,8 +136,7 @@ class RunningScores:
         self._y = probe.y
         units = None if standardisation is None else standardisation.to_dict()
         self._scale = np.asarray(1.0 if units is None else units["y_scale"])
-        elements = int(np.prod(probe.y.shape[1:]))
-        self._log_scale = np.log(np.broadcast_to(self._scale, elements)).sum()
+        self._exact: Any = np.ones(probe.y.shape, bool)  # neither masked nor censored
         self._draws = 0
         self._sum: Any = 0.0
         self._log_density: Any = -np.inf
@@ -151,6 +150,8 @@ class RunningScores:
         )
         values = functions["probability"] if "probability" in functions else functions["mean"]
         self._sum = self._sum + values.sum(axis=(0, 1), dtype=np.float64)
+        if "exact" in functions:
+            self._exact = functions["exact"].all(axis=(0, 1))
         self._labels = "probability" in functions
 
     def scores(self) -> dict[str, float]:
@@ -159,8 +160,11 @@ class RunningScores:
         nll = -float(np.mean(self._log_density - np.log(self._draws)))
         if self._labels:
             return {"accuracy": float(np.mean(mean.argmax(-1) == self._y)), "nll": nll}
-        error = self._scale * (mean - self._y)
-        return {"rmse": float(np.sqrt(np.mean(error**2))), "nll": nll + float(self._log_scale)}
+        target = self._y[..., 0] if self._y.ndim > mean.ndim else self._y  # ends of an interval
+        error = (self._scale * (mean - target))[self._exact]
+        units = (np.log(self._scale) * self._exact).sum() / len(target)
+        rmse = float(np.sqrt(np.mean(error**2))) if error.size else np.nan
+        return {"rmse": rmse, "nll": nll + float(units)}
 
 
 class Watch:

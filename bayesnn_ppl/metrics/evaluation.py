@@ -136,7 +136,9 @@ def evaluate(
     Regression: `rmse`, `nll_mixture` (exact mixture over draws), `nll_moment_matched`, `crps`
     (fair estimate from predictive samples), and `coverage_XX` and `width_XX` of each central
     interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
-    over elements except `nll_mixture`, which is the joint density of a whole row.
+    over elements except `nll_mixture`, which is the joint density of a whole row. What the
+    likelihood masks counts in none of them, and what it says is censored in `nll_mixture` alone,
+    as a probability: a bound is no target. Where nothing else is there, that is the one score.
     Classification: `accuracy`, and beside it what giving all rows the most frequent label has,
     `base_rate`, and the mean over classes, `balanced_accuracy`; `nll`, `brier`, the three published
     calibration errors, and the mean predictive `entropy` and `mutual_information`. `by_class` has
@@ -237,25 +239,38 @@ def _probe(posterior: Any) -> tuple[Any, Any]:
 def _regression(
     prediction: Any, y: Any, intervals: Sequence[float], samples: int
 ) -> dict[str, float]:
-    target = np.asarray(prediction.y(y))
     mean = np.asarray(prediction.mean)
-    if target.shape != mean.shape:
-        raise ValueError(
-            f"`y` has shape {target.shape}, but the predictions have {mean.shape}. "
-            "Give y the shape it had in training."
-        )
+    target, exact = _exact_targets(prediction, y, mean.shape)
+    scores = {"nll_mixture": float(-log_scores(prediction, y).mean())}
+    if not exact.any():
+        return scores
+    mean, variance = mean[exact], np.asarray(prediction.variance)[exact]
     scores = {
         "rmse": rmse(mean, target),
-        "nll_mixture": float(-log_scores(prediction, y).mean()),
-        "nll_moment_matched": nll_moment_matched(mean, prediction.variance, target),
-        "crps": crps_samples(prediction.samples(samples, seed=0), target),
+        **scores,
+        "nll_moment_matched": nll_moment_matched(mean, variance, target),
+        "crps": crps_samples(prediction.samples(samples, seed=0)[:, exact], target),
     }
     for level in intervals:
-        lower = prediction.quantile((1 - level) / 2)
-        upper = prediction.quantile((1 + level) / 2)
+        lower = prediction.quantile((1 - level) / 2)[exact]
+        upper = prediction.quantile((1 + level) / 2)[exact]
         scores[f"coverage_{100 * level:g}"] = interval_coverage(lower, upper, target)
         scores[f"width_{100 * level:g}"] = interval_width(lower, upper)
     return scores
+
+
+def _exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """The targets that are neither masked nor censored, in the data's units, and which they are."""
+    target = np.asarray(prediction.y(y))
+    exact = np.ones(shape, bool) if not hasattr(prediction, "exact") else prediction.exact(y)
+    if target.shape == (*exact.shape, 2):
+        target = target[..., 0]  # an interval whose ends are one
+    if exact.shape != target.shape:
+        raise ValueError(
+            f"`y` has shape {target.shape}, but the predictions have {exact.shape}. "
+            "Give y the shape it had in training."
+        )
+    return target[exact], exact
 
 
 def _classification(prediction: Any, y: Any) -> dict[str, float]:

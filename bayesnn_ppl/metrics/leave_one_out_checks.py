@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arrays import check_array, has_hash
+from bayesnn_ppl.arrays import check_array, check_targets, has_hash
 
 __all__ = [
     "likelihood_temperature",
@@ -66,7 +66,7 @@ def refuse_unweightable(run: Mapping[str, Any]) -> None:
         )
     if run.get("local"):
         raise ValueError(
-            f'The program has latent sites inside the plate "data", {run["local"]}: p(y|θ) of a '
+            f"The program has latent sites of single rows, {run['local']}: p(y|θ) of a "
             "row holds its own latent value, which the row itself has informed, so that weights "
             "1/p(y|θ) leave out too little. Integrate these sites out in the program."
         )
@@ -125,7 +125,7 @@ def require_training_data(posterior: Any, x: Any, y: Any) -> None:
     elif x is None or y is None:
         raise ValueError("Give `x` and `y` both, or neither for the probe of the run.")
     float64 = run.get("precision") == "float64"
-    x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
+    x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
     known = run.get("data_sha256")
     if "streamed" in run:
         other = len(x) != run.get("rows")

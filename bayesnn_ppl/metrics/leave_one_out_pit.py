@@ -29,7 +29,8 @@ def loo_pit(posterior: Any, x: Any = None, y: Any = None, *, seed: int = 0) -> N
         seed: of the predictive samples, and of the u_i.
 
     Returns:
-        (N, ...), the shape of y. Where k̂ of a row is bad its value is, too.
+        (N, ...), the shape of y. Where k̂ of a row is bad its value is, too. NaN where y is masked
+        or censored; the others are not uniform then, if it is the large values that are censored.
 
     Raises:
         ValueError: y are labels, which have no order; or what `loo` raises.
@@ -43,9 +44,21 @@ def loo_pit(posterior: Any, x: Any = None, y: Any = None, *, seed: int = 0) -> N
             "`reliability` and `loo` of a classification."
         )
     sampled, observed = group["y"].values, tree["observed_data"]["y"].values
+    exact = _exact(posterior, x, y)
+    if observed.ndim > sampled.ndim - 2:
+        observed = observed[..., 0]  # of an interval, whose ends are one where it is exact
     w = np.exp(weights["log_weights"].values)
     w = w.reshape(*w.shape, *[1] * (observed.ndim - 1))
     below = (w * (sampled < observed)).sum((0, 1))
     tied = (w * (sampled == observed)).sum((0, 1))
     uniform = np.random.default_rng(seed).uniform(size=observed.shape)
-    return np.clip(below + uniform * tied, 0.0, 1.0)
+    return np.where(exact, np.clip(below + uniform * tied, 0.0, 1.0), np.nan)
+
+
+def _exact(posterior: Any, x: Any, y: Any) -> Any:
+    """Which elements of the training targets are neither masked nor censored, as far as known."""
+    data = getattr(posterior, "data", None) if x is None else (x, y)
+    if data is not None and posterior.model is not None and posterior.has_weights:
+        return posterior.predict(data[0]).exact(data[1])
+    probe = posterior.probe  # groups that were made before may be all that there is
+    return True if probe is None or probe[1] is None else posterior.predict().exact(probe[1])

@@ -2,7 +2,7 @@
 
 from bayesnn_ppl.nn.activations import activation_function
 from bayesnn_ppl.nn.attention import SelfAttention, TransformerBlock
-from bayesnn_ppl.nn.convolution import Conv
+from bayesnn_ppl.nn.convolution import Conv, conv_general_dilated
 from bayesnn_ppl.nn.mlp import MLP
 from bayesnn_ppl.nn.normalisation import FilterResponseNorm
 from bayesnn_ppl.nn.pooling import average_pool, max_pool
@@ -17,5 +17,6 @@ __all__ = [
     "TransformerBlock",
     "activation_function",
     "average_pool",
+    "conv_general_dilated",
     "max_pool",
 ]

@@ -168,6 +168,13 @@ class Subject:
         rows = (self.x, self.y)
         return evaluate(_Predicted(self.prediction), *rows, class_names=self.words.get("classes"))
 
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether some target is no number to be predicted, since it is censored or masked."""
+        if self.targets is None or self.prediction.task == "classification":
+            return False
+        return not self.prediction.exact(self.targets).all()
+
     @property
     def unit(self) -> str | None:
         """What the target is called, for axes."""

@@ -350,9 +350,12 @@ def test_values_that_are_not_finite_are_counted_and_left_out():
     assert json.loads(none.to_json())["broken"] == 3 and "not finite" in str(none)
 
 
-class NoMean(dist.Normal):
+class Undrawn(dist.Normal):
     @property
     def mean(self):
+        raise NotImplementedError
+
+    def sample(self, key, sample_shape=()):
         raise NotImplementedError
 
 
@@ -381,7 +384,7 @@ def improper():
             "it has no prior to draw from",
         ),
         (without_plate, X, "but `x` has 12 rows"),
-        (program(lambda f: NoMean(f, 1.0)), X, 'The distribution of the site "y" has no mean'),
+        (program(lambda f: Undrawn(f, 1.0)), X, "Undrawn, cannot be drawn from"),
         (LINE, X[:1], "`x` has a single row"),
         (LINE, [[np.nan, 1.0]] * 2, "are not finite"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from flax import linen
 from numpyro.contrib.module import random_flax_module
 from numpyro.infer import NUTS
 
@@ -87,6 +88,66 @@ def branching(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(w[0] * x[:, 0], 1.0), obs=y)
 
 
+def closure(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w * x[:, 0] * Y, 1.0), obs=y)
+
+
+def needs_targets(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(y.mean(), 1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
+def live_by_hand(x, y=None, *, batch_size=None):
+    net = random_flax_module("net", Dropout(False), dist.Normal(0, 1), x[:1])
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(net(x)[:, 0], 1.0), obs=y)
+
+
+class Dropout(linen.Module):
+    off: bool | None = None
+
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(linen.Dropout(0.5, deterministic=self.off)(x))
+
+
+class BatchNorm(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(linen.BatchNorm()(x))
+
+
+class NeedsTrain(linen.Module):
+    @linen.compact
+    def __call__(self, x, train):
+        return linen.Dense(1)(x)
+
+
+class TwoOutputs(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(x), linen.Dense(1)(x)
+
+
+class OneRow(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(x).sum(0, keepdims=True)
+
+
+class Image(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(linen.Conv(2, (2, 2))(x).reshape(len(x), -1))
+
+
+def network(module):
+    return bnn.bayesian_network(module, bnn.priors.normal(1.0), bnn.likelihoods.gaussian(1.0))
+
+
 LINEAR = bnn.models.linear()
 CASES = {
     "NaN in x": (LINEAR, changed(X, (4, 1), np.nan), Y, r"x\[4, 1\] = nan"),
@@ -147,6 +208,19 @@ CASES = {
         Y,
         r"`\*.kernal` matches no parameter",
     ),
+    "array of rows outside": (closure, X, Y, r"no other number of rows.*columns of `x`.*\(24,\)"),
+    "needs its targets": (needs_targets, X, Y, "fails at `x` without `y`.*default None"),
+    "live dropout": (network(Dropout(False)), X, Y, "Dropout fails.*deterministic=True"),
+    "dropout that says nothing": (network(Dropout()), X, Y, "Dropout fails.*deterministic=True"),
+    "live dropout by hand": (live_by_hand, X, Y, "A network .* fails.*deterministic=True"),
+    "batch normalisation": (network(BatchNorm()), X, Y, "BatchNorm fails.*other normalisation"),
+    "another argument": (network(NeedsTrain()), X, Y, r"called as `network\(x\)`.*defaults"),
+    "two outputs": (network(TwoOutputs()), X, Y, "returns a tuple of 2.*jnp.concatenate"),
+    "rows summed up": (network(OneRow()), X, Y, r"returns shape \(1, 1\) for 12 rows.*first axis"),
+    "no image": (network(Image()), X, Y, r"Image fails at inputs of shape \(1, 3\).*one array"),
+    "a dictionary": (LINEAR, {"a": X, "b": X}, Y, "`x` is a dict.*Join its parts"),
+    "two inputs": (LINEAR, (X, X[:, :1]), Y, "not a rectangular array.*Join its parts"),
+    "missing target": (LINEAR, X, changed(Y, 2, np.nan), r"y\[2\] = nan.*Drop.*mask them"),
 }
 
 
@@ -213,3 +287,36 @@ def test_hyperparameters_are_no_network_parameters(prior):
     assert summary.parameters == {"net/Dense_0.kernel", "net/Dense_0.bias"}
     assert all(name.endswith("scale") for name in set(summary.latents) - summary.parameters)
     assert len(summary.latents) > 2
+
+
+def grouped(x, y=None, *, batch_size=None):
+    rates = numpyro.sample("rates", dist.Normal(0, 1).expand([4]).to_event(1))
+    with numpyro.plate("data", x.shape[0]):
+        mean = (rates[:, None] * x[:, 0].reshape(4, -1)).reshape(-1)
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def test_rows_in_groups_of_equal_size_are_no_fault():
+    assert inspect_model(grouped, X, Y).local == ()
+
+
+def function_of_rows(x, y=None, *, batch_size=None):
+    f = numpyro.sample("f", dist.Normal(0, 1).expand([x.shape[0]]).to_event(1))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(f, 1.0), obs=y)
+
+
+def test_a_latent_value_for_each_row_is_local_without_the_plate_too():
+    """Such values are sampled and none of them is known at other rows."""
+    assert inspect_model(function_of_rows, X, Y).local == ("f",)
+    run = bnn.sample(
+        bnn.kernels.HMC(function_of_rows, num_leapfrogs=2),
+        X,
+        Y,
+        warmup=2,
+        draws=2,
+        chains=1,
+        progress=False,
+    )
+    with pytest.raises(ValueError, match=r"\['f'\]: one value for each training row"):
+        run.predict(X[:5])

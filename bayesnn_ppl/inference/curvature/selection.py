@@ -66,12 +66,12 @@ def select(problem: Problem, layers: Layers) -> Selection:
     a network. Other sites, such as a noise scale, stay at the mode.
 
     Raises:
-        ValueError: latent sites inside the plate "data", an observed distribution whose Fisher
+        ValueError: latent sites of single rows, an observed distribution whose Fisher
             information is not known, no site that is meant, or one that is not a real number.
     """
     if problem.summary.local:
         raise ValueError(
-            f'The program has latent sites inside the plate "data", {list(problem.summary.local)}: '
+            f"The program has latent sites of single rows, {list(problem.summary.local)}: "
             "one value for each row, and no curvature that adds up over rows. Use `sample`."
         )
     trace = _traced(problem)

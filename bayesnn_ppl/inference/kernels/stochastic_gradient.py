@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from bayesnn_ppl.derivatives import derivatives_along
 from bayesnn_ppl.inference.kernels.acceptance import select
 from bayesnn_ppl.inference.kernels.density import Density
 from bayesnn_ppl.inference.kernels.minibatch_density import (
@@ -264,8 +265,8 @@ class StochasticGradientKernel(StochasticGradientSettings):
         curvature = None
         if method.corrected:
             signs = jnp.sign(normal)
-            value, product = jax.jvp(gradient, (position,), (signs,))
-            curvature = signs * product
+            value, products = derivatives_along(gradient, position, signs[None])
+            curvature = signs * products[0]
         else:
             value = self._known_gradient(variables)
             value = gradient(position) if value is None else value

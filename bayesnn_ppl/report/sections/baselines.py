@@ -30,6 +30,8 @@ def baselines_section(subject: Subject) -> str:
     odd = np.ndim(subject.targets) != 1 or (not labels and np.ndim(subject.prediction.mean) != 1)
     if x.ndim != 2 or x.size > _MOST_VALUES or x.dtype.kind != "f" or odd:
         return markup.note("Linear baselines are for tables with one target, and of modest size.")
+    if subject.has_bounds:
+        return markup.note("Linear baselines are for targets that are neither censored nor masked.")
     return _labels(subject, x, y) if labels else _numbers(subject, x, y)
 
 

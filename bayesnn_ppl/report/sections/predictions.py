@@ -41,6 +41,10 @@ def predictions_section(subject: Subject) -> str:
         return words
     if subject.prediction.task == "classification":
         return words + _labels(subject)
+    if subject.has_bounds:
+        return words + markup.note(
+            "Some targets are censored or masked, so no row is drawn; the scores know which."
+        )
     if np.ndim(subject.prediction.mean) == 1:
         return words + _numbers(subject)
     return words + markup.note("There are several outputs a row, so no row is drawn.")
