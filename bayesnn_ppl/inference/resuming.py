@@ -170,7 +170,8 @@ def _execute(
     if more:
         folder.update_config(draws_requested=wanted)
     sink = FolderSink(folder, plan.keep)
-    if sink.done >= wanted:
+    # One that was killed between its last draw and its end has only the end to be made.
+    if sink.done >= wanted and folder.commit_record["complete"]:
         return Posterior.load(folder.path, plan.settings.kernel.model)
     return execute(plan, sink, wanted, progress=progress, callback=callback)
 

@@ -73,6 +73,23 @@ def test_a_stopped_run_goes_on(regression, in_memory, tmp_path, phase):
     assert_same_bits(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
 
 
+def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
+    regression, in_memory, tmp_path, monkeypatch
+):
+    """All draws are committed, a chunk is just whole, and the record does not say "complete"."""
+    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 200)
+    with monkeypatch.context() as patched:
+        patched.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
+        patched.setattr("bayesnn_ppl.inference.sinks.FolderSink.finish", "killed")
+        with pytest.raises(TypeError, match="not callable"):
+            bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **SETTINGS)
+    record = storage.read_commit(tmp_path / "run")
+    assert record["draws"] == record["in_store"] == 600 and not record["complete"]
+    run = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
+    assert_same_bits(run, in_memory)
+    assert storage.read_commit(tmp_path / "run")["complete"]
+
+
 PROGRAM = """
 import sys, time
 import jax
