@@ -220,20 +220,27 @@ _popen: dict[int, Any] = {}  # kept, for a child that is collected would be wait
 def _attempt(
     jobs: Sequence[Job], *, fresh: bool, victim: int, after: float | None
 ) -> tuple[list[int], float]:
-    """Run the processes, and kill one after so many seconds; the exit statuses, and seconds."""
+    """Run the processes, and kill one after so many seconds of its processor time.
+
+    By the clock, a kill would come before the first draw or after the last one of a busy machine.
+
+    Returns:
+        The exit statuses, and the victim's seconds of processor time.
+    """
     children = [start(job, fresh=fresh) for job in jobs]
-    began, ends = time.monotonic(), {}
+    began, ends, used = time.monotonic(), {}, 0.0
     while len(ends) < len(children):
         for index, child in enumerate(children):
             if index not in ends:
-                found, status = os.waitpid(child, os.WNOHANG)
+                found, status, usage = os.wait4(child, os.WNOHANG)
                 if found:
                     ends[index] = os.waitstatus_to_exitcode(status)
+                    if index == victim:
+                        used = usage.ru_utime + usage.ru_stime
         passed = time.monotonic() - began
-        if after is not None and passed > after:
+        if after is not None and victim not in ends and _processor_time(children[victim]) > after:
             after = None
-            if victim not in ends:
-                os.kill(children[victim], signal.SIGKILL)
+            os.kill(children[victim], signal.SIGKILL)
         if passed > _LIMIT_SECONDS:
             for index, child in enumerate(children):
                 if index not in ends:
@@ -244,7 +251,13 @@ def _attempt(
     for child in children:
         if child in _popen:
             _popen.pop(child).returncode = 0  # collected above
-    return [ends[i] for i in range(len(children))], time.monotonic() - began
+    return [ends[i] for i in range(len(children))], used
+
+
+def _processor_time(process: int) -> float:
+    """Seconds of the processor that a process has used, by Linux's own account."""
+    after_the_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, after_the_name[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -273,25 +286,29 @@ class Campaign:
             "load": round(os.getloadavg()[0], 1),
         }
         whole = self.seconds.get((case, count, fresh), self.seconds[case, count, False])
-        struck, programs, spent = [], [], 0.0
+        began = time.monotonic()
+        struck: list[dict[str, Any]] = []
+        programs: list[str] = []
         for number in range(kills + 1):
             last = number == kills
-            moment = None if last else generator.uniform(0.0, whole)
+            # Of the time that is left: about 2/5 of the whole goes by before a draw is made.
+            left = whole * (1.0 - 0.6 * struck[-1]["share"] if struck else 1.0)
+            moment = None if last else generator.uniform(0.0, left)
             meeting = path.parent / f"attempt-{number}"
             meeting.mkdir(parents=True)
             jobs = self.jobs(case, path, count, meeting, cache=not fresh)
             victim = generator.randrange(count)
             ends, seconds = _attempt(jobs, fresh=fresh, victim=victim, after=moment)
-            spent += seconds
             programs += [f.read_text() for f in sorted(meeting.glob("program-*"))]
             if not any(ends):
                 if not number:
                     self.seconds[case, count, fresh] = seconds
                 break
             if ends[victim] != -signal.SIGKILL or last:
-                words = "\n".join(f.read_text()[-2000:] for f in meeting.glob("words-*"))
+                words = [f.read_text().strip().split("\n")[-1] for f in meeting.glob("words-*")]
                 return row | {"same": False, "difference": {"ends": ends, "words": words}}
-            struck.append({"after": round(seconds, 2), "victim": victim} | _committed(path))
+            where = _committed(path, int(CASES[case].draws * self.scale))
+            struck.append({"after": round(seconds, 2), "victim": victim} | where)
             if path.is_dir() and not (path / "commit.json").exists():
                 shutil.rmtree(path)  # killed before there was a run
         difference = _apart(lambda: compare(path, reference))
@@ -299,7 +316,7 @@ class Campaign:
             "kills": struck,
             "kills_of_a_run_with_a_commit": sum(kill["committed"] for kill in struck),
             "programs": sorted(set(programs)),
-            "seconds": round(spent, 1),
+            "seconds": round(time.monotonic() - began, 1),
             "same": difference is None,
             "difference": difference,
         }
@@ -329,14 +346,15 @@ class Campaign:
         return path
 
 
-def _committed(path: Path) -> dict[str, Any]:
-    """Where a killed run stands."""
+def _committed(path: Path, draws: int) -> dict[str, Any]:
+    """Where a killed run of so many draws stands."""
     if not (path / "commit.json").exists():
-        return {"phase": "start", "done": 0, "committed": False}
+        return {"phase": "start", "done": 0, "share": 0.0, "committed": False}
     record = storage.read_commit(path)
     return {
         "phase": record["phase"],
         "done": record["done"],
+        "share": round(record["draws"] / draws, 3),
         "committed": record["checkpoint"] is not None and not record["complete"],
     }
 
