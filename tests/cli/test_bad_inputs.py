@@ -312,9 +312,9 @@ def test_a_bug_says_that_it_is_one(here, capsys, monkeypatch):
 
 def test_ctrl_c_before_the_first_draw(here, capsys, monkeypatch):
     def interrupt(*args, **options):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("Interrupted, and `resume` goes on from there.")
 
     monkeypatch.setattr("bayesnn_ppl.sample", interrupt)
     assert main(["sample", "linear"]) == 1
-    assert "goes on from here" in capsys.readouterr().err
+    assert "resume runs/diabetes-linear` goes on from there." in capsys.readouterr().err
     assert not (here / "runs" / "diabetes-linear").exists()
