@@ -1,5 +1,6 @@
 """Going on with a run on disk: `resume` after a crash or a stop, `extend` for more draws."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from bayesnn_ppl.inference.approximations.base import Approximation
 from bayesnn_ppl.inference.fitting import require_same, resume_fit
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.provenance import made_elsewhere
 from bayesnn_ppl.inference.run import Progress
 from bayesnn_ppl.inference.sinks import FolderSink
 from bayesnn_ppl.inference.until import Until
@@ -37,8 +39,9 @@ def resume(
 ) -> Posterior:
     """Go on with a run that was ended before it had all its draws.
 
-    On the same machine with the same versions the result has the bits of a run that was never
-    ended. A run that is complete is returned as it is.
+    On the same machine with the same versions and as many processor cores the result has the bits
+    of a run that was never ended; where versions or cores are others a warning says so. A run that
+    is complete is returned as it is.
 
     Args:
         path: the folder given to `sample` or `fit` as `out`.
@@ -173,6 +176,9 @@ def _execute(
     # One that was killed between its last draw and its end has only the end to be made.
     if sink.done >= wanted and folder.commit_record["complete"]:
         return Posterior.load(folder.path, plan.settings.kernel.model)
+    changed = made_elsewhere(folder.config)
+    if changed and plan.share.team.leads:
+        warnings.warn(changed, stacklevel=4)
     return execute(plan, sink, wanted, progress=progress, callback=callback)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -88,6 +89,31 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
     run = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
     assert_same_bits(run, in_memory)
     assert storage.read_commit(tmp_path / "run")["complete"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"devices": {"cores": 96}}, "was begun with 96 processor cores, and goes on with"),
+        ({"versions": {"jaxlib": "0.0.1"}}, "was begun with jaxlib 0.0.1, and goes on with jaxlib"),
+        ({"versions": {"numpy": "0.0.1"}}, None),
+    ],
+)
+def test_what_changes_the_bits_of_a_run_that_goes_on_is_told(regression, tmp_path, entry, words):
+    short = SETTINGS | {"draws": 5}
+    bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **short)
+    file = tmp_path / "run" / "config.json"
+    config = json.loads(file.read_text())
+    for part, values in entry.items():
+        config[part] |= values
+    file.write_text(json.dumps(config))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)  # nothing is left
+        assert not caught
+        bnn.extend(tmp_path / "run", kernel(), *regression, draws=2, progress=False)
+    said = [str(warning.message) for warning in caught]
+    assert said == [] if words is None else len(said) == 1 and words in said[0]
 
 
 PROGRAM = """
