@@ -11,11 +11,13 @@ Samplers are HMC, NUTS, SGHMC, MCLMC and ChEES on `mlp(hidden=(12,))` and the di
 the last, which moves its chains together, also with two processes that share the chains. `--busy`
 processes compete for the processors, in bursts.
 
-**What is made cheaper than in use.** Three trials in four ("forked") start their processes as forks
-of this one, which has imported everything and computed nothing, take compiled programs from JAX's
-cache, and commit every tenth of a second in short chunks. They repeat what is written and read a
-hundred times as often, but would not notice that a program was compiled in another way. Each fourth
-trial ("fresh") starts Python anew, with another hash seed, compiles, and commits as by default.
+**What is made cheaper than in use.** "forked" trials start their processes as forks of this one,
+which has imported everything and computed nothing, take compiled programs from JAX's cache, and
+commit every tenth of a second in short chunks. They repeat what is written and read a hundred times
+as often, but would not notice that a program was compiled in another way. "fresh" ones start Python
+anew, with another hash seed, compile, and commit as by default. In "crash" trials no process dies:
+a random write, and each one after it, fails by an exception that nothing catches, and the same
+process resumes the run, twelve times. They are counted apart from kills.
 
 Each process leaves a hash of its compiled program, and each row has one of the library's files: a
 difference can then be told from a change of the code while the campaign ran. Runs that differ are
@@ -38,7 +40,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,10 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import distributed, storage
 
 HERE = Path(__file__).parent
+STARTS = ("forked", "crash", "forked", "fresh")
 GROUPS = ("starts", "posterior", "sample_stats", "predictions")
-_LIMIT_SECONDS = 900.0
+_LIMIT_SECONDS = 1800.0
+_CRASHES = 12
 _SEED = 5
 
 
@@ -91,13 +95,14 @@ class Job:
     meeting: str
     cache: str | None  # folder of compiled programs; None compiles
     scale: float  # of the numbers of draws
+    crashes: int = 0  # of its writes, each of which it survives
+    seed: int = 0
 
 
 def work(job: Job) -> None:
     """Make the run, or go on with it, as one of `job.count` processes."""
     import jax
 
-    case = CASES[job.case]
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 1 if job.count > 1 else 2)
     if job.cache is None:
@@ -108,7 +113,15 @@ def work(job: Job) -> None:
         _commit_often()
     team = _meet(job)
     distributed.use(team)
-    path, data = Path(job.path), bnn.data.load("diabetes")
+    if job.crashes:
+        _crash(job)
+    _make(job, team)
+    team.close()
+
+
+def _make(job: Job, team: Any) -> None:
+    """Sample, or resume where there is a run."""
+    path, data, case = Path(job.path), bnn.data.load("diabetes"), CASES[job.case]
     kernel = case.make(bnn.models.mlp(hidden=(12,)))
     # Agreed, since process 0 may have made the folder when another one looks.
     exists = team.agree((path / "commit.json").exists())[0]
@@ -127,7 +140,42 @@ def work(job: Job) -> None:
             out=path,
             **common,
         )
-    team.close()
+
+
+class _Crash(BaseException):
+    """The process would be dead."""
+
+
+def _crash(job: Job) -> None:
+    """Start the run, and let a random write of it and all that follow fail, again and again."""
+    generator, synchronise, replace = random.Random(job.seed), os.fsync, os.replace
+    writes_left = 0
+
+    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
+        def crashing(*arguments: Any, **options: Any) -> Any:
+            nonlocal writes_left
+            writes_left -= 1
+            if writes_left < 0:
+                raise _Crash
+            return write(*arguments, **options)
+
+        return crashing
+
+    path, where = Path(job.path), []
+    for _ in range(job.crashes):
+        writes_left = generator.randrange(150)
+        os.fsync, os.replace = counted(synchronise), counted(replace)
+        try:
+            _make(job, distributed.current())
+            break  # it was finished before
+        except _Crash:
+            pass
+        finally:
+            os.fsync, os.replace = synchronise, replace
+        where.append(_committed(path, int(CASES[job.case].draws * job.scale)))
+        if path.is_dir() and not (path / "commit.json").exists():
+            shutil.rmtree(path)
+    (Path(job.meeting) / "crashes").write_text(json.dumps(where))
 
 
 def _commit_often() -> None:
@@ -272,7 +320,7 @@ class Campaign:
         self.seconds: dict[tuple[str, int, bool], float] = {}
 
     def trial(
-        self, case: str, count: int, generator: random.Random, *, fresh: bool, kills: int
+        self, case: str, count: int, generator: random.Random, *, start: str, kills: int
     ) -> dict[str, Any]:
         """One run, killed up to so many times; the row of the record."""
         reference = self.reference(case, count)
@@ -281,12 +329,14 @@ class Campaign:
         row: dict[str, Any] = {
             "case": case,
             "processes": count,
-            "start": "fresh" if fresh else "forked",
+            "start": start,
             "source": source_hash(),
             "load": round(os.getloadavg()[0], 1),
         }
+        fresh, began = start == "fresh", time.monotonic()
         whole = self.seconds.get((case, count, fresh), self.seconds[case, count, False])
-        began = time.monotonic()
+        crashes = _CRASHES if start == "crash" else 0
+        kills = 0 if crashes else kills
         struck: list[dict[str, Any]] = []
         programs: list[str] = []
         for number in range(kills + 1):
@@ -297,11 +347,12 @@ class Campaign:
             meeting = path.parent / f"attempt-{number}"
             meeting.mkdir(parents=True)
             jobs = self.jobs(case, path, count, meeting, cache=not fresh)
+            jobs = [replace(j, crashes=crashes, seed=generator.randrange(2**32)) for j in jobs]
             victim = generator.randrange(count)
             ends, seconds = _attempt(jobs, fresh=fresh, victim=victim, after=moment)
             programs += [f.read_text() for f in sorted(meeting.glob("program-*"))]
             if not any(ends):
-                if not number:
+                if not number and not crashes:
                     self.seconds[case, count, fresh] = seconds
                 break
             if ends[victim] != -signal.SIGKILL or last:
@@ -312,8 +363,10 @@ class Campaign:
             if path.is_dir() and not (path / "commit.json").exists():
                 shutil.rmtree(path)  # killed before there was a run
         difference = _apart(lambda: compare(path, reference))
+        crashed = path.parent / "attempt-0" / "crashes"
         return row | {
             "kills": struck,
+            "crashes": json.loads(crashed.read_text()) if crashed.exists() else [],
             "kills_of_a_run_with_a_commit": sum(kill["committed"] for kill in struck),
             "programs": sorted(set(programs)),
             "seconds": round(time.monotonic() - began, 1),
@@ -371,7 +424,7 @@ def compare(path: Path, reference: Path) -> dict[str, Any] | None:
         return {"record": record, "problems": storage.check(path)}
     one, two = storage.read(path), storage.read(reference)
     found = []
-    for group in GROUPS:
+    for group in (group for group in GROUPS if group in two.children):
         for name, values in one[group].data_vars.items():
             a, b = values.values, two[group][name].values
             if a.shape != b.shape:
@@ -440,8 +493,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "kills_of_a_run_with_a_commit": sum(kill["committed"] for _, kill in kills),
         "in_warmup": sum(kill["committed"] and kill["phase"] == "warmup" for _, kill in kills),
         "of_each": dict(Counter(f"{r['case']} x {r['processes']}" for r, _ in kills)),
+        "crashes": sum(len(row.get("crashes", ())) for row in rows),
         "of_each_start": dict(Counter(row["start"] for row, _ in kills)),
-        "never_killed": sum(not row.get("kills") for row in rows),
+        "never_killed": sum(not (row.get("kills") or row.get("crashes")) for row in rows),
         "programs": {
             name: len({p for r in rows if _named(r) == name for p in r.get("programs", ())})
             for name in sorted({_named(row) for row in rows})
@@ -458,8 +512,10 @@ def main() -> int:
     """Trials until the record has the kills asked for; 1 where a run differed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=500, help="in the record, when it ends")
+    parser.add_argument("--trials", type=int, default=10**6, help="in the record, at most")
     parser.add_argument("--busy", type=int, default=2, help="processes that compete")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of draws")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "kill_and_resume.jsonl")
     parser.add_argument("--keep", type=Path, default=None, help="folder for runs that differ")
@@ -474,14 +530,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bayesnn-kill-") as place:
         campaign = Campaign(Path(place), arguments.scale)
         with busy(arguments.busy, random.Random(0)):
-            while sum(len(row.get("kills", ())) for row in rows) < arguments.kills:
+            while len(rows) < arguments.trials and summary(rows)["kills"] < arguments.kills:
                 number = len(rows)  # each trial has its own seed, whichever session makes it
                 case, count = wanted[number % len(wanted)]
                 generator = random.Random(number)
-                fresh = number // len(wanted) % 4 == 3
+                begun = arguments.starts[number // len(wanted) % len(arguments.starts)]
+                if begun == "crash" and count > 1:
+                    begun = "forked"  # the others would wait for one that has crashed
                 kills = 0 if number % 10 == 9 else 3
                 try:
-                    row = campaign.trial(case, count, generator, fresh=fresh, kills=kills)
+                    row = campaign.trial(case, count, generator, start=begun, kills=kills)
                 except RuntimeError as error:
                     row = {"case": case, "processes": count, "start": "?", "source": source_hash()}
                     row |= {"same": False, "difference": str(error)}
