@@ -57,7 +57,8 @@ def sample(
         warmup: draws per chain that adapt the kernel and are thrown away.
         draws: draws per chain that are kept.
         chains: number of chains.
-        seed: of all randomness; the same seed on the same machine gives the same bits.
+        seed: of all randomness; the same seed on the same machine, with as many processor cores,
+            gives the same bits.
         chain_method: "parallel" spreads chains over the devices of the mesh; "vectorized" runs
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
