@@ -191,8 +191,10 @@ def _meet(job: Job) -> Any:
     if job.count == 1:
         return distributed.current()
     key = Path(job.meeting) / "key"
+    # Processes of a low priority may not say a word for half a minute, which is no loss.
+    settings: dict[str, Any] = {"collective": False, "silence": 300.0}
     if job.index == 0:
-        team, said, gather = distributed.Team.listen(job.count, collective=False)
+        team, said, gather = distributed.Team.listen(job.count, **settings)
         key.with_suffix(".partial").write_text(said)
         os.replace(key.with_suffix(".partial"), key)
         gather(120.0)
@@ -202,9 +204,7 @@ def _meet(job: Job) -> Any:
         if time.monotonic() > ends:
             raise TimeoutError("Process 0 did not come.")
         time.sleep(0.02)
-    return distributed.Team.join(
-        job.index, job.count, "127.0.0.1", key.read_text(), collective=False
-    )
+    return distributed.Team.join(job.index, job.count, "127.0.0.1", key.read_text(), **settings)
 
 
 class _Fingerprint:
@@ -316,8 +316,14 @@ class Campaign:
     scale: float
 
     def __post_init__(self) -> None:
+        self.place /= f"{source_hash()}-{self.scale:g}"
+        self.place.mkdir(parents=True, exist_ok=True)
         self.cache = str(self.place / "compiled")
+        # (case, processes, whether fresh) -> processor time of a run that is not killed
         self.seconds: dict[tuple[str, int, bool], float] = {}
+        for file in self.place.glob("*/seconds"):
+            case, _, count = file.parent.name.rpartition("-")
+            self.seconds[case, int(count), False] = float(file.read_text())
 
     def trial(
         self, case: str, count: int, generator: random.Random, *, start: str, kills: int
@@ -343,7 +349,7 @@ class Campaign:
             last = number == kills
             # Of the time that is left: about 2/5 of the whole goes by before a draw is made.
             left = whole * (1.0 - 0.6 * struck[-1]["share"] if struck else 1.0)
-            moment = None if last else generator.uniform(0.0, left)
+            moment = None if last else left * generator.uniform(0.2, 0.95)
             meeting = path.parent / f"attempt-{number}"
             meeting.mkdir(parents=True)
             jobs = self.jobs(case, path, count, meeting, cache=not fresh)
@@ -357,7 +363,7 @@ class Campaign:
                 break
             if ends[victim] != -signal.SIGKILL or last:
                 words = [f.read_text().strip().split("\n")[-1] for f in meeting.glob("words-*")]
-                return row | {"same": False, "difference": {"ends": ends, "words": words}}
+                return row | {"same": None, "ended": {"with": ends, "words": words}}
             where = _committed(path, int(CASES[case].draws * self.scale))
             struck.append({"after": round(seconds, 2), "victim": victim} | where)
             if path.is_dir() and not (path / "commit.json").exists():
@@ -389,6 +395,7 @@ class Campaign:
         for again in (False, True):
             shutil.rmtree(path, ignore_errors=True)
             meeting = self.place / f"{case}-{count}-{'second' if again else 'first'}"
+            shutil.rmtree(meeting, ignore_errors=True)
             meeting.mkdir(parents=True)
             jobs = self.jobs(case, path, count, meeting, cache=True)
             ends, seconds = _attempt(jobs, fresh=False, victim=0, after=None)
@@ -396,6 +403,7 @@ class Campaign:
                 words = "\n".join(f.read_text() for f in meeting.glob("words-*"))
                 raise RuntimeError(f"The reference of {case} was not made: {words}")
         self.seconds[case, count, False] = seconds
+        (path / "seconds").write_text(str(seconds))  # last: with it the reference is whole
         return path
 
 
@@ -500,7 +508,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             name: len({p for r in rows if _named(r) == name for p in r.get("programs", ())})
             for name in sorted({_named(row) for row in rows})
         },
-        "differing": [row for row in rows if not row["same"]],
+        "differing": [row for row in rows if row["same"] is False],
+        "ended_by_themselves": [row for row in rows if row["same"] is None],
     }
 
 
@@ -518,6 +527,7 @@ def main() -> int:
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of draws")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "kill_and_resume.jsonl")
+    parser.add_argument("--place", type=Path, default=None, help="keeps references and caches")
     parser.add_argument("--keep", type=Path, default=None, help="folder for runs that differ")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -528,7 +538,7 @@ def main() -> int:
     rows = _read(arguments.out)
     wanted = [(n, c) for n in arguments.cases for c in CASES[n].processes]
     with tempfile.TemporaryDirectory(prefix="bayesnn-kill-") as place:
-        campaign = Campaign(Path(place), arguments.scale)
+        campaign = Campaign(arguments.place or Path(place), arguments.scale)
         with busy(arguments.busy, random.Random(0)):
             while len(rows) < arguments.trials and summary(rows)["kills"] < arguments.kills:
                 number = len(rows)  # each trial has its own seed, whichever session makes it
@@ -538,11 +548,7 @@ def main() -> int:
                 if begun == "crash" and count > 1:
                     begun = "forked"  # the others would wait for one that has crashed
                 kills = 0 if number % 10 == 9 else 3
-                try:
-                    row = campaign.trial(case, count, generator, start=begun, kills=kills)
-                except RuntimeError as error:
-                    row = {"case": case, "processes": count, "start": "?", "source": source_hash()}
-                    row |= {"same": False, "difference": str(error)}
+                row = campaign.trial(case, count, generator, start=begun, kills=kills)
                 rows.append({"trial": number} | row)
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
@@ -552,7 +558,7 @@ def main() -> int:
                     shutil.copytree(campaign.reference(case, count), kept / "reference")
     found = summary(rows)
     print(json.dumps(found, indent=1))
-    return 1 if found["differing"] else 0
+    return 1 if found["differing"] or found["ended_by_themselves"] else 0
 
 
 def _read(file: Path) -> list[dict[str, Any]]:
