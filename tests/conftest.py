@@ -1,5 +1,7 @@
 """Fixtures that several tests share."""
 
+import signal
+
 import jax
 import numpy as np
 import pytest
@@ -47,3 +49,11 @@ def covariance_checks(monkeypatch):
 
     monkeypatch.setattr(kind, "__call__", counted)
     return lambda: len(seen)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's handler of SIGINT, which a suite that a script started with `&` inherits ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -9,7 +9,7 @@ from typing import Any
 from bayesnn_ppl.cli.output import program_name
 from bayesnn_ppl.cli.parser import Parser, duration, number, option
 
-__all__ = ["add_ending", "ended", "time_in_warmup", "until"]
+__all__ = ["add_ending", "ended", "interrupt_told", "time_in_warmup", "until"]
 
 # Option -> name in the `until` of `sample`.
 _NAMES = {"until_rhat": "function_rhat", "until_ess": "ess", "max_time": "max_time"}
@@ -87,6 +87,22 @@ def time_in_warmup(folder: Path) -> Iterator[None]:
             "The time of --max-time was up in the warm-up, so there is no draw yet. All is saved: "
             f"`{program_name()} resume {folder}` goes on from there."
         ) from error
+
+
+@contextmanager
+def interrupt_told(folder: Path | None) -> Iterator[None]:
+    """Say in the shell's words what Ctrl-C has left of a run.
+
+    Raises:
+        InterruptedError: it came before there was a draw.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        said = str(error) or "Interrupted before the job was done."
+        if folder is not None:
+            said = said.replace("`resume`", f"`{program_name()} resume {folder}`")
+        raise InterruptedError(said) from None
 
 
 def ended(posterior: Any, asked: dict[str, Any] | None) -> str:

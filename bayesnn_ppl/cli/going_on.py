@@ -8,7 +8,7 @@ from typing import Any
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli.devices import prepare_devices
-from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
+from bayesnn_ppl.cli.ending import ended, interrupt_told, time_in_warmup, until
 from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import make_kernel
 from bayesnn_ppl.cli.output import note, paragraph, print_json, table
@@ -86,7 +86,7 @@ def _go_on_here(
     with failures_named(path), stop_on_sigterm() as stop:
         if team.leads and (folder / TENSORBOARD).is_dir():
             stop.also = bnn.TensorBoard(folder / TENSORBOARD)
-        with stop.expected(), time_in_warmup(folder):
+        with stop.expected(), time_in_warmup(folder), interrupt_told(folder):
             posterior = function(
                 folder,
                 kernel,

@@ -14,7 +14,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import chain_mesh, devices_here, prepare_devices
-from bayesnn_ppl.cli.ending import ended, time_in_warmup, until
+from bayesnn_ppl.cli.ending import ended, interrupt_told, time_in_warmup, until
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.options import MODEL_OPTIONS
@@ -288,7 +288,7 @@ def draw(
     Raises:
         InterruptedError: Ctrl-C before the first draw; later it ends the run early.
     """
-    try:
+    with interrupt_told(out):
         return bnn.sample(
             make_kernel(program, chosen_kernel(options)),
             *dataset.train,
@@ -307,9 +307,6 @@ def draw(
             until=until,
             callback=callback,
         )
-    except KeyboardInterrupt:
-        advice = "" if out is None else f" `bayesnn resume {out}` goes on from here."
-        raise InterruptedError(f"Interrupted before the first draw was kept.{advice}") from None
 
 
 def _start(word: str) -> Any:

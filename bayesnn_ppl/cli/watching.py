@@ -2,6 +2,7 @@
 
 import html
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -125,7 +126,7 @@ def serve(
     started: Callable[[str], None],
     browser: bool = False,
 ) -> None:
-    """Serve the page to this machine until Ctrl-C.
+    """Serve the page to this machine until Ctrl-C, or SIGINT from elsewhere.
 
     Args:
         watched: the run.
@@ -151,12 +152,19 @@ def serve(
         import webbrowser
 
         webbrowser.open(address)
+    # A job that a script started with `&` inherits the signal ignored, and nothing else ends this.
+    main = threading.current_thread() is threading.main_thread()
+    ignored = main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     try:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         pass
     finally:
         server.server_close()
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _handler(watched: Watched) -> type[BaseHTTPRequestHandler]:

@@ -17,13 +17,14 @@ from bayesnn_ppl.arrays import check_array, check_targets
 from bayesnn_ppl.distributed import ALONE, current
 from bayesnn_ppl.inference.arrangement import place_chains
 from bayesnn_ppl.inference.contract import ModelSummary, check_task, inspect_model
+from bayesnn_ppl.inference.interrupts import heard, uninterrupted, what_is_kept
 from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_kernel_of_noise
 from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run, kept
-from bayesnn_ppl.inference.run import Progress, Run, uninterrupted
+from bayesnn_ppl.inference.run import Progress, Run
 from bayesnn_ppl.inference.sharing import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.starts import network_sites, resolve_start
@@ -239,10 +240,23 @@ def execute(
     progress: bool,
     callback: Callable[[Progress], Any] | None,
 ) -> Posterior:
-    """Carry the plan out, from where the sink stands, until it holds `draws` draws."""
+    """Carry the plan out, from where the sink stands, until it holds `draws` draws.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, before there was a draw to return; it says what is kept.
+    """
     place = sink.folder.path if isinstance(sink, FolderSink) else None
-    with plan.share.team.guarded(place), plan.share.patient():
-        return _execute(plan, sink, draws, progress=progress, callback=callback)
+    with plan.share.team.guarded(place), plan.share.patient(), heard():
+        try:
+            return _execute(plan, sink, draws, progress=progress, callback=callback)
+        except KeyboardInterrupt:
+            said = what_is_kept(
+                sink.folder if isinstance(sink, FolderSink) else None,
+                warmup=plan.settings.warmup,
+                draws=draws,
+                repeatable=plan.start in ("drawn", "network"),
+            )
+            raise KeyboardInterrupt(said) from None
 
 
 def _execute(

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.inference.compiling import compiled
 from bayesnn_ppl.inference.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.traced import (
     Settings,
@@ -159,10 +160,12 @@ def _compile(
     else:
         sharding = NamedSharding(mesh, P("chain"))
     known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
-    start_compiled = (
-        jax.jit(start, out_shardings=(sharding, known, known, known))
-        .lower(keys, values, x_placed, y_placed, probe)
-        .compile(compiler_options=_quick_compilation(mesh))
+    start_compiled = compiled(
+        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(
+            keys, values, x_placed, y_placed, probe
+        ),
+        float64=settings.float64,
+        options=_quick_compilation(mesh),
     )
     state = jax.tree.map(
         lambda leaf, s: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=s),
@@ -179,10 +182,11 @@ def _compile(
             kept["posterior"] = NamedSharding(mesh, P("chain"))
         if probe is not None:
             kept["predictions"] = known
-    advance_compiled = (
-        jax.jit(partial(advance, block=block), out_shardings=(sharding, kept))
-        .lower(state, *rows, probe, keys, *counts)
-        .compile()
+    advance_compiled = compiled(
+        jax.jit(partial(advance, block=block), out_shardings=(sharding, kept)).lower(
+            state, *rows, probe, keys, *counts
+        ),
+        float64=settings.float64,
     )
     return Program(
         start_compiled, advance_compiled, block, place, state, time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from bayesnn_ppl.inference.kernels.base import has_accept_step
 from bayesnn_ppl.inference.traced import Settings
 from bayesnn_ppl.new_inputs import input_range
 
-__all__ = ["describe_fit", "describe_run", "kept"]
+__all__ = ["describe_fit", "describe_run", "kept", "made_elsewhere", "versions_here"]
 
 _PACKAGES = ("numpyro", "jax", "jaxlib", "flax", "numpy", "xarray")
 
@@ -145,15 +146,10 @@ def _describe(
     float64: bool,
     run: Mapping[str, Any],
 ) -> dict[str, Any]:
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     devices = list(mesh.devices.flat)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "bayesnn_ppl": bayesnn_ppl.__version__,
-            "python": platform.python_version(),
-            **versions,
-        },
+        "versions": versions_here(),
         **run,
         "prng": str(jax.random.key_impl(jax.random.key(0))),
         "precision": "float64" if float64 else "float32",
@@ -163,6 +159,7 @@ def _describe(
             "kind": devices[0].device_kind,
             "mesh": dict(zip(mesh.axis_names, mesh.devices.shape, strict=True)),
             "chains_of_one_device": arrangement,
+            "cores": _cores(),
         },
         "model": describe(model),
         "observed": summary.observed,
@@ -177,6 +174,47 @@ def _describe(
         "input_range": input_range(x),
         "data_sha256": data_hash(x, y),
     }
+
+
+def versions_here() -> dict[str, str]:
+    """Package -> version, as a run is made here."""
+    return {
+        "bayesnn_ppl": bayesnn_ppl.__version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def _cores() -> int:
+    """Cores that XLA shares the sums of large products among, whose rounding depends on it."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(os.environ.get("NPROC") or here or 1)
+
+
+def made_elsewhere(run: Mapping[str, Any]) -> str | None:
+    """What of a run's making is another here, so that its bits cannot be had; None if nothing.
+
+    Gradients of 50 hidden units at 2 000 rows have other last bits with 1, 2, 4 and 8 cores.
+
+    Args:
+        run: its provenance.
+    """
+    before, now = run["versions"], versions_here()
+    changed = [
+        (f"{name} {before[name]}", f"{name} {now[name]}")
+        for name in ("bayesnn_ppl", "numpyro", "jax", "jaxlib", "flax")
+        if before.get(name) not in (None, now[name])
+    ]
+    cores = run["devices"].get("cores")  # of older runs it is not known
+    if run["devices"]["platform"] == "cpu" and cores not in (None, _cores()):
+        changed.append((f"{cores} processor cores", f"{_cores()} processor cores"))
+    if not changed:
+        return None
+    old, new = (" and ".join(words) for words in zip(*changed, strict=True))
+    return (
+        f"The run was begun with {old}, and goes on with {new}. Draws from here on follow the same "
+        "distribution, but differ in their last bits from those of a run that was never ended."
+    )
 
 
 def _kernel_settings(kernel: Any) -> dict[str, Any]:

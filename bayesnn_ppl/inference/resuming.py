@@ -9,13 +9,13 @@ import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-import bayesnn_ppl
 from bayesnn_ppl.arguments import whole_number
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.approximations.base import Approximation
 from bayesnn_ppl.inference.fitting import require_same, resume_fit
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.provenance import made_elsewhere, versions_here
 from bayesnn_ppl.inference.run import Progress
 from bayesnn_ppl.inference.sinks import FolderSink
 from bayesnn_ppl.inference.until import Until
@@ -39,8 +39,9 @@ def resume(
 ) -> Posterior:
     """Go on with a run that was ended before it had all its draws.
 
-    On the same machine with the same versions the result has the bits of a run that was never
-    ended; other versions are told of. A run that is complete is returned as it is.
+    On the same machine with the same versions and as many processor cores the result has the bits
+    of a run that was never ended; where versions or cores are others a warning says so. A run that
+    is complete is returned as it is.
 
     Args:
         path: the folder given to `sample` or `fit` as `out`.
@@ -172,8 +173,14 @@ def _execute(
     if more:
         folder.update_config(draws_requested=wanted)
     sink = FolderSink(folder, plan.keep)
-    if sink.done >= wanted:
+    # One that was killed between its last draw and its end has only the end to be made.
+    if sink.done >= wanted and folder.commit_record["complete"]:
         return Posterior.load(folder.path, plan.settings.kernel.model)
+    changed = made_elsewhere(folder.config)
+    if changed and plan.share.team.leads:
+        warnings.warn(changed, skip_file_prefixes=(str(Path(__file__).parent),))
+        later = [*folder.config.get("versions_later", []), versions_here()]
+        folder.update_config(versions_later=later)
     return execute(plan, sink, wanted, progress=progress, callback=callback)
 
 
@@ -237,10 +244,9 @@ def _same_plan(
         until=until,
         on_disk=True,
     )
-    now = plan.describe()
     require_same(
         folder,
-        now,
+        plan.describe(),
         {
             "kernel": "kernel",
             "kernel_settings": "kernel's settings",
@@ -248,29 +254,7 @@ def _same_plan(
             "data_sha256": "data",
         },
     )
-    _note_versions(folder, now["versions"])
     return plan
-
-
-def _note_versions(folder: RunFolder, now: Mapping[str, str]) -> None:
-    """Say and write down that a run goes on with other versions than it was begun with."""
-    begun = folder.config["versions"]
-    if now == begun or not current().leads:
-        return
-    changed = [
-        f"{name} {begun.get(name)} to {version}"
-        for name, version in now.items()
-        if begun.get(name) != version
-    ]
-    warnings.warn(
-        f"The run `{folder.path}` was begun with other versions: {', '.join(changed)}. It goes on "
-        "by the same law, but its draws may differ in their bits from those of one version.",
-        UserWarning,
-        skip_file_prefixes=(str(Path(bayesnn_ppl.__file__).parent),),
-    )
-    later = folder.config.get("versions_later", [])
-    if now not in later:
-        folder.update_config(versions_later=[*later, dict(now)])
 
 
 def _mesh_of(run: Mapping[str, Any]) -> Mesh | None:

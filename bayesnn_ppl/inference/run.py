@@ -1,7 +1,5 @@
 """One run of a compiled program: block by block, watched, and safe to interrupt."""
 
-import signal
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.distributed import EndedTogether
+from bayesnn_ppl.inference.interrupts import raise_if_swallowed, uninterrupted
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.program import Program, arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
@@ -28,7 +27,7 @@ from bayesnn_ppl.inference.watching import Watch
 from bayesnn_ppl.mesh import everywhere
 from bayesnn_ppl.storage import variable_names
 
-__all__ = ["Progress", "Run", "uninterrupted"]
+__all__ = ["Progress", "Run"]
 
 _BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
 
@@ -186,6 +185,7 @@ class Run:
         while done < total:
             count = min(total - done, self._team.agree(self._next_block(thinning))[0])
             block_began = time.perf_counter()
+            raise_if_swallowed()
             state, groups = self._make(phase, done, count, thinning)
             groups = self._named(groups, count)
             # Of function values, those of all chains; the sink takes this process's.
@@ -335,19 +335,3 @@ def _named_statistics(
         # A full tree of depth d has 2^d - 1 leapfrogs.
         named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
     return named
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off to the end of the block; elsewhere than in the main thread none comes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *signal_and_frame: came.append(signal_and_frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        before(*came[0])

@@ -57,7 +57,8 @@ def sample(
         warmup: draws per chain that adapt the kernel and are thrown away.
         draws: draws per chain that are kept.
         chains: number of chains.
-        seed: of all randomness; the same seed on the same machine gives the same bits.
+        seed: of all randomness; the same seed on the same machine, with as many processor cores,
+            gives the same bits.
         chain_method: "parallel" spreads chains over the devices of the mesh; "vectorized" runs
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
@@ -96,7 +97,8 @@ def sample(
             before anything is compiled.
         RuntimeError: a chain found no start where density and gradient are finite, or the
             callback ended the run in its warm-up, when there is nothing yet to return.
-        KeyboardInterrupt: Ctrl-C during warm-up, when there is nothing yet to return.
+        KeyboardInterrupt: Ctrl-C before the first draw, when there is nothing yet to return; it
+            says what is kept and how to go on.
 
     Example:
         >>> import bayesnn_ppl as bnn

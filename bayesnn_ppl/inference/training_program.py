@@ -21,6 +21,7 @@ from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.inference.compiling import compiled
 from bayesnn_ppl.inference.small_products import products_as_sums
 from bayesnn_ppl.inference.training_starts import start_position
 from bayesnn_ppl.mesh import manual_axes
@@ -149,20 +150,23 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
         return jax.device_put(array, everywhere)
 
     placed = [place(array) for array in data]
-    begin = (
-        jax.jit(_over_members(recipe, partial(_begin, recipe)), out_shardings=by_member)
-        .lower((keys, active), *placed[:2])
+    begin = compiled(
+        jax.jit(_over_members(recipe, partial(_begin, recipe)), out_shardings=by_member).lower(
+            (keys, active), *placed[:2]
+        ),
+        float64=recipe.float64,
         # It runs once: on a CPU, optimising it takes longer than it can save.
-        .compile(compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None)
+        options={"xla_backend_optimization_level": 0} if on_cpu else None,
     )
     state = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=by_member),
         begin.out_info,
     )
-    advance = (
-        jax.jit(_over_members(recipe, partial(_advance, recipe)), out_shardings=by_member)
-        .lower(state, *placed, *(jnp.int32(1) for _ in range(3)))
-        .compile()
+    advance = compiled(
+        jax.jit(_over_members(recipe, partial(_advance, recipe)), out_shardings=by_member).lower(
+            state, *placed, *(jnp.int32(1) for _ in range(3))
+        ),
+        float64=recipe.float64,
     )
     return TrainingProgram(begin, advance, _BLOCK, state, place, time.perf_counter() - began)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.inference.interrupts import uninterrupted
 from bayesnn_ppl.inference.program import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.inference.run import uninterrupted
 from bayesnn_ppl.inference.training_plan import TrainingPlan
 from bayesnn_ppl.inference.training_program import TrainingProgram, compile_training
 from bayesnn_ppl.inference.training_record import TrainingRecord

@@ -143,9 +143,11 @@ class RunFolder:
         record = read_commit(path)
         folder = cls(path, read_config(path), record)
         try:
+            # Again, now that nobody else writes: one that has just ended may have committed since.
+            folder.config, folder.commit_record = read_config(path), read_commit(path)
             if folder.mirror is not None:
                 folder.mirror.remove_uncommitted()
-            if record["draws"]:
+            if folder.commit_record["draws"]:
                 folder._load_tail()
         except BaseException:
             folder.release()
@@ -156,6 +158,8 @@ class RunFolder:
         """Bring the draws since the last whole chunk back into memory."""
         chunk = self.config["storage"]["chunk_draws"]
         whole = self.commit_record["in_store"] // chunk * chunk
+        if self.commit_record["draws"] == whole:  # there are none
+            return
         tail = read(self.path, first=whole)
         for group in self._groups:
             self._tail[group] = {str(name): [a.values] for name, a in tail[group].data_vars.items()}

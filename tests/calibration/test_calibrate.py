@@ -108,6 +108,7 @@ def test_a_killed_calibration_resumes_to_the_same_ranks(of_hmc, tmp_path):
         bnn.calibrate(hmc, MODEL, X, replications=60, out=copy, seed=1, **QUICK)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
     posterior, calls = methods.Method.posterior, []
 

@@ -310,11 +310,20 @@ def test_a_bug_says_that_it_is_one(here, capsys, monkeypatch):
     assert "Traceback" not in shown
 
 
+def test_ctrl_c_of_a_run_that_goes_on_says_what_to_type(linear_run, capsys, monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt("Interrupted. 3 of 9 draws are kept, and `resume` goes on.")
+
+    monkeypatch.setattr("bayesnn_ppl.resume", interrupt)
+    assert main(["resume", str(linear_run)]) == 1
+    assert f"bayesnn resume {linear_run}` goes on." in capsys.readouterr().err
+
+
 def test_ctrl_c_before_the_first_draw(here, capsys, monkeypatch):
     def interrupt(*args, **options):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("Interrupted, and `resume` goes on from there.")
 
     monkeypatch.setattr("bayesnn_ppl.sample", interrupt)
     assert main(["sample", "linear"]) == 1
-    assert "goes on from here" in capsys.readouterr().err
+    assert "resume runs/diabetes-linear` goes on from there." in capsys.readouterr().err
     assert not (here / "runs" / "diabetes-linear").exists()

@@ -1,16 +1,19 @@
 """`bayesnn report`, `bayesnn watch` and `bayesnn gallery`."""
 
+import _thread
 import json
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 
 import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.watching import Watched
+from bayesnn_ppl.cli.watching import Watched, serve
 from bayesnn_ppl.report.subject import Subject
 from bayesnn_ppl.storage.commits import empty_record, read_commit
 from tests.report.browser import asked_for, browser, complaints, fits
@@ -128,6 +131,22 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         process.stdout.close()
+
+
+def test_watch_ends_on_ctrl_c_where_a_script_started_it_in_the_background(tmp_path, monkeypatch):
+    """With `&` in a script that is not interactive, SIGINT is inherited as ignored."""
+    (tmp_path / "commit.json").write_text(json.dumps(empty_record()))
+    place = "bayesnn_ppl.cli.watching.ThreadingHTTPServer.serve_forever"
+    monkeypatch.setattr(place, lambda self, poll_interval: time.sleep(60))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        began, watched = time.monotonic(), Watched(tmp_path, "run", lambda: None)
+        timer = threading.Timer(0.5, _thread.interrupt_main)
+        serve(watched, port=0, started=lambda address: timer.start())
+        assert time.monotonic() - began < 30
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_page_whose_files_are_replaced_meanwhile_is_made_of_the_next_commit(

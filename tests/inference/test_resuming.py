@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -71,6 +72,48 @@ def test_a_stopped_run_goes_on(regression, in_memory, tmp_path, phase):
     assert_same_bits(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
     # Once complete, there is nothing to do.
     assert_same_bits(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
+
+
+def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
+    regression, in_memory, tmp_path, monkeypatch
+):
+    """All draws are committed, a chunk is just whole, and the record does not say "complete"."""
+    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 200)
+    with monkeypatch.context() as patched:
+        patched.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
+        patched.setattr("bayesnn_ppl.inference.sinks.FolderSink.finish", "killed")
+        with pytest.raises(TypeError, match="not callable"):
+            bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **SETTINGS)
+    record = storage.read_commit(tmp_path / "run")
+    assert record["draws"] == record["in_store"] == 600 and not record["complete"]
+    run = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
+    assert_same_bits(run, in_memory)
+    assert storage.read_commit(tmp_path / "run")["complete"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"devices": {"cores": 96}}, "was begun with 96 processor cores, and goes on with"),
+        ({"versions": {"jaxlib": "0.0.1"}}, "was begun with jaxlib 0.0.1, and goes on with jaxlib"),
+        ({"versions": {"numpy": "0.0.1"}}, None),
+    ],
+)
+def test_what_changes_the_bits_of_a_run_that_goes_on_is_told(regression, tmp_path, entry, words):
+    short = SETTINGS | {"draws": 5}
+    bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **short)
+    file = tmp_path / "run" / "config.json"
+    config = json.loads(file.read_text())
+    for part, values in entry.items():
+        config[part] |= values
+    file.write_text(json.dumps(config))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)  # nothing is left
+        assert not caught
+        bnn.extend(tmp_path / "run", kernel(), *regression, draws=2, progress=False)
+    said = [str(warning.message) for warning in caught]
+    assert said == [] if words is None else len(said) == 1 and words in said[0]
 
 
 PROGRAM = """

@@ -1,6 +1,8 @@
 """What the runner promises besides right answers: reuse, copies, starts, interruption, kernels."""
 
 import _thread
+import signal
+import threading
 import time
 
 import jax
@@ -11,7 +13,9 @@ import pytest
 from numpyro.infer import AIES, HMC, MCMC, NUTS, init_to_median, init_to_value
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
 from bayesnn_ppl.diagnostics import rhat
+from bayesnn_ppl.inference.compiling import compiled
 
 SHORT = dict(chains=2, seed=0, progress=False)
 
@@ -188,6 +192,7 @@ def test_no_finite_start_is_explained(regression):
         bnn.sample(NUTS(nowhere), *regression, warmup=1, draws=1, **SHORT)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_was_drawn(regression):
     def interrupt(progress):
         if progress.phase == "sample" and progress.done >= 3:
@@ -209,20 +214,59 @@ def test_ctrl_c_keeps_what_was_drawn(regression):
     assert (posterior.draws["noise_scale"] > 0).all()  # no row that was never written
 
 
-def test_ctrl_c_in_warmup_says_so(regression):
-    def interrupt(progress):
+def interrupt(progress):
+    if progress.done >= 3:
         _thread.interrupt_main()
         time.sleep(0.05)
 
+
+IN_WARMUP = dict(warmup=100_000, draws=20, callback=interrupt, **SHORT)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_in_warmup_says_what_is_kept(regression, tmp_path):
+    kernel = NUTS(linear(), max_tree_depth=5)
+    with pytest.raises(KeyboardInterrupt, match="so nothing is kept. A run with `out=` keeps"):
+        bnn.sample(kernel, *regression, **IN_WARMUP)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bnn.sample(kernel, *regression, out=tmp_path / "run", **IN_WARMUP)
+    done = storage.read_commit(tmp_path / "run")["done"]
+    assert done >= 3
+    assert str(caught.value) == (
+        f"Interrupted. {done} of 100000 warm-up draws per chain are kept in {tmp_path / 'run'}, "
+        "and `resume` goes on from there."
+    )
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_is_heard_while_xla_compiles():
+    class Lowered:
+        def compile(self, compiler_options):
+            _thread.interrupt_main()
+            ended.wait(60)
+
+    ended = threading.Event()
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        bnn.sample(
-            NUTS(linear(), max_tree_depth=5),
-            *regression,
-            warmup=30,
-            draws=20,
-            callback=interrupt,
-            **SHORT,
-        )
+        compiled(Lowered(), float64=False)
+    assert time.monotonic() - began < 30
+    ended.set()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_is_heard_where_its_exception_is_swallowed(regression):
+    """As JAX does in its callback of the garbage collector, while a program is traced."""
+
+    def swallowing(x, y=None, *, batch_size=None):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+        return linear()(x, y, batch_size=batch_size)
+
+    with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
+        bnn.sample(NUTS(swallowing), *regression, warmup=1, draws=1, **SHORT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_callback_sees_every_draw_and_may_end_the_run(regression):

@@ -95,6 +95,39 @@ class Crash(BaseException):
     """The process dies here."""
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_run_of_nothing_but_whole_chunks_goes_on(tmp_path, complete):
+    """As one that is killed, or ends, with a multiple of a chunk's draws."""
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    run.append(rows(0, 32))
+    run.commit({"state": np.array([32])}, phase="sample", done=32, complete=complete)
+    run.release()
+    assert run.commit_record["in_store"] == 32 and run.commit_record["journal"] == []
+    again = RunFolder.reopen(tmp_path / "run")
+    assert write_blocks(again, [5, 11, 2], begin=32) == 50
+    again.release()
+    assert_holds(tmp_path / "run", 50)
+
+
+def test_a_commit_made_while_a_run_is_opened_counts(tmp_path, monkeypatch):
+    """The lock comes after a first look, and its last owner may have written in between."""
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [7])
+    lock = folder._lock
+
+    def late(path):
+        write_blocks(run, [6], begin=7)
+        run.release()
+        return lock(path)
+
+    monkeypatch.setattr(folder, "_lock", late)
+    again = RunFolder.reopen(tmp_path / "run")
+    assert again.commit_record["draws"] == 13
+    assert write_blocks(again, [10], begin=13) == 23
+    again.release()
+    assert_holds(tmp_path / "run", 23)
+
+
 @pytest.mark.parametrize("dies_at", range(12))
 def test_a_crash_at_any_write_loses_nothing_committed(tmp_path, monkeypatch, dies_at):
     """Die before the n-th file is renamed into place, then go on from the last commit."""

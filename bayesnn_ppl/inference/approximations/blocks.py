@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.inference.approximations.base import Problem
+from bayesnn_ppl.inference.interrupts import uninterrupted
 from bayesnn_ppl.inference.program import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.inference.run import uninterrupted
 from bayesnn_ppl.inference.training_result import TrainingProgress, part_of
 
 __all__ = ["Block", "Collector", "Done", "in_blocks"]
