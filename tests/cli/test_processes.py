@@ -28,8 +28,10 @@ def children(parent):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_a_worker_that_is_killed_costs_nothing(tmp_path):
-    draws = ["--draws", "3000"]
+@pytest.mark.parametrize("when", ["before its first commit", "after a commit of draws"])
+def test_a_worker_that_is_killed_costs_nothing(when, tmp_path):
+    count = 3000 if when == "before its first commit" else 40_000
+    draws = ["--draws", str(count)]
     out = tmp_path / "run"
     supervisor = subprocess.Popen(
         [sys.executable, "-m", "bayesnn_ppl.cli", *LINE, *draws, "--processes", "2", "--out", out],
@@ -40,7 +42,9 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path):
     )
     try:
         ends = time.monotonic() + 600
-        while not (out / "commit.json").exists():
+        while not (out / "commit.json").exists() or (
+            count > 3000 and not storage.read_commit(out)["draws"]
+        ):
             assert supervisor.poll() is None and time.monotonic() < ends, supervisor.stderr.read()
             time.sleep(0.02)
         os.kill(children(supervisor.pid)[-1], signal.SIGKILL)
@@ -50,13 +54,13 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path):
     assert supervisor.returncode == 0, error
     assert "Process 1 of 2 (host " in error and "is lost" in error
     assert "Process 1 (signal 9) of 2 was lost; all go on from the last commit." in error
-    assert f"3000 draws per chain in {out}" in said
+    assert f"{count} draws per chain in {out}" in said
     assert storage.check(out) == []
     alone = tmp_path / "alone"
     assert main([*LINE, *draws, "--devices", "2", "--out", str(alone)]) == 0
     one, two = bnn.load(alone), bnn.load(out)
     for name, values in one.draws.items():
-        assert values.shape[:2] == two.draws[name].shape[:2] == (2, 3000)
+        assert values.shape[:2] == two.draws[name].shape[:2] == (2, count)
         # Seeds and starts are the same; a mesh of one device is another program, whose rounding
         # differs, so that only the first draws can agree.
         np.testing.assert_allclose(two.draws[name][:, 0], values[:, 0], atol=0.02)
