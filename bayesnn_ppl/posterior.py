@@ -434,7 +434,7 @@ class Posterior:
 
         made = make_groups(self, groups, x, y, tempered=tempered, seed=seed, memory=memory)
         more = type(self)(self.tree.copy(), self.model)
-        more.data = self.data
+        more.data = self.data if x is None or y is None else (x, y)
         for name, dataset in made.items():
             more.tree[name] = xr.DataTree(dataset)
         return more

@@ -1,10 +1,11 @@
 """The data of `bayesnn sample`: the options that choose them, and loading them."""
 
+from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.options import COUNTS
-from bayesnn_ppl.cli.parser import Parser, choice, option, share, whole
+from bayesnn_ppl.cli.parser import Parser, choice, number, option, whole
 
 __all__ = ["DATA_OPTIONS", "add_data", "add_split", "load_data"]
 
@@ -112,7 +113,7 @@ def add_split(group: object) -> None:
         group,
         "--test-fraction",
         "share of the rows of a .csv file held out for testing; 0 trains on all",
-        type=share,
+        type=number(least=0, below=1),
         metavar="F",
         unit="share of the rows",
         shown="0.1",
@@ -125,6 +126,8 @@ def load_data(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     Counts stay as they are, and their inputs are standardised.
     """
     given = {name: options[name] for name in DATA_OPTIONS if options[name] is not None}
+    if "vocabulary" in given:
+        given["vocabulary"] = str(Path(given["vocabulary"]).resolve())
     if options.get("likelihood") in COUNTS:
         given["standardise"] = "inputs"
     dataset = bnn.data.load(options["data"], **given)

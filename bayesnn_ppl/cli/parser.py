@@ -118,15 +118,17 @@ def whole(at_least: int) -> Callable[[str], int]:
     return convert
 
 
-def number(*, above: float = 0.0, below: float = math.inf) -> Callable[[str], float]:
-    """A number above `above` and below `below`."""
+def number(
+    *, above: float = 0.0, below: float = math.inf, least: float | None = None
+) -> Callable[[str], float]:
+    """A number above `above`, or from `least` on, and below `below`."""
 
     def convert(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"must be a number, not `{text}`") from None
-        if not above < value < below:
+        if not (above < value < below or value == least):
             unbounded = math.isinf(below)
             bounds = f"above {above:g}" if unbounded else f"between {above:g} and {below:g}"
             finite = " and finite" if unbounded else ""

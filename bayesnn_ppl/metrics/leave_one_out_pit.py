@@ -44,7 +44,7 @@ def loo_pit(posterior: Any, x: Any = None, y: Any = None, *, seed: int = 0) -> N
             "`reliability` and `loo` of a classification."
         )
     sampled, observed = group["y"].values, tree["observed_data"]["y"].values
-    exact = _exact(posterior, x, y)
+    exact = _exact(posterior, x, y, len(observed))
     if observed.ndim > sampled.ndim - 2:
         observed = observed[..., 0]  # of an interval, whose ends are one where it is exact
     w = np.exp(weights["log_weights"].values)
@@ -55,10 +55,12 @@ def loo_pit(posterior: Any, x: Any = None, y: Any = None, *, seed: int = 0) -> N
     return np.where(exact, np.clip(below + uniform * tied, 0.0, 1.0), np.nan)
 
 
-def _exact(posterior: Any, x: Any, y: Any) -> Any:
+def _exact(posterior: Any, x: Any, y: Any, rows: int) -> Any:
     """Which elements of the training targets are neither masked nor censored, as far as known."""
     data = getattr(posterior, "data", None) if x is None else (x, y)
     if data is not None and posterior.model is not None and posterior.has_weights:
         return posterior.predict(data[0]).exact(data[1])
     probe = posterior.probe  # groups that were made before may be all that there is
-    return True if probe is None or probe[1] is None else posterior.predict().exact(probe[1])
+    if probe is None or probe[1] is None or len(probe[0]) != rows:
+        return True
+    return posterior.predict().exact(probe[1])

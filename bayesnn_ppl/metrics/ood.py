@@ -16,6 +16,7 @@ from scipy.stats import rankdata
 
 from bayesnn_ppl.metrics.checks import real
 from bayesnn_ppl.metrics.evaluation import Evaluation
+from bayesnn_ppl.new_inputs import far_inputs_expected
 
 type Score = Literal["entropy", "mutual_information", "max_probability", "epistemic"]
 
@@ -113,7 +114,8 @@ def evaluate_ood(posterior: Any, x_in: Any, x_out: Any, *, score: Score = "entro
             f"`x_in` has shape {shapes[0]} and `x_out` {shapes[1]}, but both need at least one row "
             "and rows of one shape. Bring the other data into the form the model was trained on."
         )
-    inside, outside = (uncertainty(posterior.predict(x), score) for x in (x_in, x_out))
+    with far_inputs_expected():
+        inside, outside = (uncertainty(posterior.predict(x), score) for x in (x_in, x_out))
     return Evaluation(
         f"out-of-distribution by {score}",
         len(inside) + len(outside),

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant, expected_calibration_error
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
+from bayesnn_ppl.new_inputs import far_inputs_expected
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -62,7 +63,8 @@ def by_severity(
                 f"The batch ({kind!r}, {severity}) has {len(x)} rows and `y` has {len(y)}: every "
                 "batch must hold all inputs of the test set in the order of `y`."
             )
-        table[kind, severity] = _scores(posterior.predict(x), y, variant)
+        with far_inputs_expected():
+            table[kind, severity] = _scores(posterior.predict(x), y, variant)
     if not table:
         raise ValueError("`batches` is empty: there is nothing to score.")
     return pd.DataFrame(

@@ -1,6 +1,5 @@
 """`bayesnn report`, `bayesnn watch` and `bayesnn gallery`."""
 
-import _thread
 import json
 import signal
 import subprocess
@@ -141,7 +140,9 @@ def test_watch_ends_on_ctrl_c_where_a_script_started_it_in_the_background(tmp_pa
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         began, watched = time.monotonic(), Watched(tmp_path, "run", lambda: None)
-        timer = threading.Timer(0.5, _thread.interrupt_main)
+        timer = threading.Timer(
+            0.5, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        )
         serve(watched, port=0, started=lambda address: timer.start())
         assert time.monotonic() - began < 30
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -70,7 +70,7 @@ def test_the_rows_of_a_part_have_every_label(name):
     recipe = load_recipe(name)
     options = vars(arguments_of(recipe.command, recipe.at("cpu"), name))
     dataset, _ = load_data(options)
-    assert len(np.unique(dataset.train[1])) == CLASSES[options["data"]]
+    assert len(np.unique(dataset.train.y)) == CLASSES[options["data"]]
 
 
 def test_published_figures():

@@ -119,7 +119,7 @@ X = np.zeros((4, 2), np.float32)
     ("likelihood", "y", "sentence"),
     [
         (L.poisson(), [1.0, -0.5, 0.0, 2.0], r"y\[1\] = -0.5 cannot .* Poisson .* 0, 1, 2, …"),
-        (L.poisson(), [0.3, 1.0, 0.0, 2.0], "standardise=False"),
+        (L.poisson(), [0.3, 1.0, 0.0, 2.0], 'standardise="inputs"'),
         (L.negative_binomial(), [1, 2, -3, 0], r"y\[2\] = -3 .*undo_y"),
         (L.ordinal(3), [0, 1, 2, 3], "labels must be 0 … 2"),
         (L.ordinal(3), [0, 1, 1, 0], r"the labels \[2\] never occur"),

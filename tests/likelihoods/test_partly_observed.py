@@ -214,7 +214,7 @@ def test_what_a_run_keeps_at_its_probe_is_scored_alike():
     for name in ("rmse", "nll_mixture", "nll_moment_matched"):
         assert kept[name] == pytest.approx(again[name], rel=1e-4)
     np.testing.assert_array_equal(np.isnan(loo_pit(run, X, Y)), FIRST)
-    assert "Some targets are censored or masked" in str(bnn.report.page(run))
+    assert "Some targets are censored or masked" in bnn.report.page(run).html
 
 
 @pytest.mark.parametrize("case", ["right-censored", "interval-censored", "masked elements"])

@@ -63,6 +63,7 @@ def test_with_the_inputs_as_features_it_is_the_exact_posterior(regression, which
     assert worst(values, *twice) > 6 and worst(values, *never) > 6
 
 
+@pytest.mark.filterwarnings("ignore:.* lie far outside the training inputs")
 def test_far_from_the_data_it_does_not_know(regression):
     fitted = bnn.fit(
         SNGP(model((16,)), features=128, epochs=300, learning_rate=0.01, length_scale=0.7),
