@@ -362,7 +362,7 @@ class Campaign:
                     self.seconds[case, count, fresh] = seconds
                 break
             if ends[victim] != -signal.SIGKILL or last:
-                words = [f.read_text().strip().split("\n")[-1] for f in meeting.glob("words-*")]
+                words = [_last_sentence(f, path) for f in meeting.glob("words-*")]
                 return row | {"same": None, "ended": {"with": ends, "words": words}}
             where = _committed(path, int(CASES[case].draws * self.scale))
             struck.append({"after": round(seconds, 2), "victim": victim} | where)
@@ -405,6 +405,12 @@ class Campaign:
         self.seconds[case, count, False] = seconds
         (path / "seconds").write_text(str(seconds))  # last: with it the reference is whole
         return path
+
+
+def _last_sentence(file: Path, path: Path) -> str:
+    """What a process said last, without the names of this machine."""
+    said = file.read_text().strip().split("\n")[-1].replace(str(path), "the run")
+    return re.sub(r"\(host [^)]*\) ", "", said)
 
 
 def _committed(path: Path, draws: int) -> dict[str, Any]:
@@ -553,7 +559,7 @@ def main() -> int:
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
                 if not row["same"] and arguments.keep is not None:
-                    kept = arguments.keep / f"trial-{number}"
+                    kept = arguments.keep / f"trial-{number}-{time.time():.0f}"
                     shutil.copytree(campaign.place / "trial", kept / "trial")
                     shutil.copytree(campaign.reference(case, count), kept / "reference")
     found = summary(rows)

@@ -313,7 +313,7 @@ def _execute(
             run.restore(before)
         if isinstance(sink, FolderSink):
             for functions in sink.kept_functions():
-                watch.add(functions)
+                watch.add(plan.share.of_program(functions))
         if sink.phase == "warmup":
             run.warm_up(settings.warmup, done=sink.warmup_done)
         run.draw(draws, plan.thinning)

@@ -110,8 +110,8 @@ class Run:
         return state_to_arrays(self._state, self._share.chains_of_program)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from a state that `state` gave; ValueError when it is of another program."""
-        self._state = arrays_to_state(arrays, self._program.state)
+        """Go on from the state of all chains; ValueError when it is of another program."""
+        self._state = arrays_to_state(self._share.of_program(arrays), self._program.state)
 
     def start(self, keys: jax.Array, values: Mapping[str, Any], *, start: str) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""

@@ -42,6 +42,12 @@ class Share:
         """Those to write of the arrays that the compiled program returns; None for all."""
         return self.chains if self.spans_hosts else None
 
+    def of_program(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Of what is read from the run folder, of all chains, those that this program moves."""
+        if self.spans_hosts or self.team.count == 1:
+            return arrays
+        return {name: array[slice(*self.chains)] for name, array in arrays.items()}
+
     def fetched(self, array: Any) -> np.ndarray:
         """What the program returned, on the host: this process's chains of what is spread.
 

@@ -73,7 +73,7 @@ def test_a_worker_that_is_killed_costs_nothing(when, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_stop_when_their_supervisor_is_killed(tmp_path):
+def test_workers_stop_when_their_supervisor_is_killed_and_others_go_on(tmp_path, monkeypatch):
     out, said = tmp_path / "run", tmp_path / "said"
     words = [*LINE, "--draws", "1000000", "--processes", "2", "--out", str(out)]
     with said.open("w") as file:
@@ -95,7 +95,13 @@ def test_workers_stop_when_their_supervisor_is_killed(tmp_path):
     assert f"the supervisor, process number {supervisor.pid}, is gone" in said.read_text()
     assert "Stopped by SIGTERM; all is saved." in said.read_text()
     assert storage.check(out) == []
-    assert 0 < storage.read_commit(out)["draws"] < 1_000_000
+    before = storage.read_commit(out)["draws"]
+    assert 0 < before < 1_000_000
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    line = ["resume", str(out), "--processes", "2", "--max-time", "1", "--quiet", "--no-diagnose"]
+    assert main(line) == 0
+    assert before < storage.read_commit(out)["draws"] < 1_000_000
+    assert storage.check(out) == []
 
 
 @pytest.mark.parametrize(
