@@ -212,7 +212,7 @@ class FolderSink:
         tree = read(self.folder.path)["predictions"]
         for begin in range(0, self.done, _READ_DRAWS):
             part = tree.isel(draw=slice(begin, begin + _READ_DRAWS))
-            yield self.folder.own({str(name): a.values for name, a in part.data_vars.items()})
+            yield {str(name): a.values for name, a in part.data_vars.items()}
 
     def finish(self, state: Block, *, complete: bool, **happened: Any) -> None:
         """Commit the end of this stretch; a complete run leaves no journal behind."""

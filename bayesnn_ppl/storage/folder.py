@@ -388,10 +388,6 @@ class RunFolder:
                 if f"{folder}/{file.name}" not in kept:
                     file.unlink()
 
-    def own(self, arrays: Block) -> Block:
-        """The chains that this program writes, of arrays that hold all: here all."""
-        return arrays
-
     def load_state(self) -> dict[str, np.ndarray]:
         """The sampler's state at the last commit.
 

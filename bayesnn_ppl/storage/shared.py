@@ -190,13 +190,9 @@ class SharedFolder(RunFolder):
         self._tail_draws -= count // chunk * chunk
 
     def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """This process's chains of arrays that hold all."""
         begin, end = self.chains
         return {name: array[begin:end] for name, array in arrays.items()}
-
-    def load_state(self) -> dict[str, np.ndarray]:
-        found = super().load_state()
-        # The devices of one mesh take their own part of all chains.
-        return found if self.team.collective else self.own(found)
 
     def load_moments(self) -> dict[str, np.ndarray] | None:
         found = super().load_moments()
