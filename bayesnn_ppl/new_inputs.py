@@ -1,8 +1,7 @@
 """New inputs: from the data's units to the model's, and whether they are where training was."""
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.data.standardisation import Standardisation
 
-__all__ = ["far_inputs_expected", "input_range", "standardised", "warn_outside"]
+__all__ = ["input_range", "standardised", "warn_outside"]
 
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3
@@ -90,11 +89,3 @@ def warn_outside(x: np.ndarray, run: Mapping[str, Any]) -> None:
         UserWarning,
         skip_file_prefixes=(str(Path(__file__).parent),),
     )
-
-
-@contextmanager
-def far_inputs_expected() -> Iterator[None]:
-    """No `warn_outside`, where inputs of another kind are the point."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* lie far outside the training inputs")
-        yield

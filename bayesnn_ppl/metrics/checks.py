@@ -1,5 +1,9 @@
 """Shape and range checks shared by the metrics; broadcasting would give wrong scores silently."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -77,3 +81,11 @@ def class_labels(value: ArrayLike, probabilities: NDArray) -> NDArray[np.intp]:
             f"numbered 0 to {classes - 1}."
         )
     return array.astype(np.intp)
+
+
+@contextmanager
+def far_inputs_expected() -> Iterator[None]:
+    """No warning of inputs far from training, where inputs of another kind are the point."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* lie far outside the training inputs")
+        yield

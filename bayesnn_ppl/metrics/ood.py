@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from bayesnn_ppl.metrics.checks import real
+from bayesnn_ppl.metrics.checks import far_inputs_expected, real
 from bayesnn_ppl.metrics.evaluation import Evaluation
-from bayesnn_ppl.new_inputs import far_inputs_expected
 
 type Score = Literal["entropy", "mutual_information", "max_probability", "epistemic"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant, expected_calibration_error
+from bayesnn_ppl.metrics.checks import far_inputs_expected
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
-from bayesnn_ppl.new_inputs import far_inputs_expected
 
 if TYPE_CHECKING:
     from pandas import DataFrame
