@@ -33,7 +33,7 @@ def random_network(
         name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
         network: a Flax Linen module; an instance of a Flax NNX module; or a function
             `rngs -> module` that builds one, such as `lambda rngs: Net(8, rngs=rngs)`, so that its
-            initial weights can be drawn anew for each chain (`init="network"`). On a CPU an NNX
+            initial weights can be drawn again for each chain (`init="network"`). On a CPU an NNX
             module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`.
         prior: a Distribution; a function `(name, shape) -> Distribution`; a table
             `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.

@@ -9,7 +9,7 @@ import xarray as xr
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.arguments import html_table, whole_number
-from bayesnn_ppl.arrays import check_array, has_hash
+from bayesnn_ppl.arrays import check_array
 from bayesnn_ppl.components import Components
 from bayesnn_ppl.identity import describe
 from bayesnn_ppl.new_inputs import standardised, warn_outside
@@ -238,7 +238,7 @@ class Posterior:
                 f"The program has latent sites of single rows, {run['local']}: one value "
                 "for each training row, and none for new ones. Predict with "
                 "`numpyro.infer.Predictive` and `posterior.samples()`, less these sites, which it "
-                "then draws anew."
+                "then draws again."
             )
         float64 = run["precision"] == "float64"
         x = check_array(x, "x", float64=float64)
@@ -297,11 +297,13 @@ class Posterior:
         Args:
             x, y: all training rows, (N, ...) each.
         """
-        run = self.provenance
-        float64 = run["precision"] == "float64"
-        x, y = check_array(x, "x", float64=float64), check_array(y, "y", float64=float64)
-        known = run.get("data_sha256")
-        return isinstance(known, str) and has_hash(x, y, known)
+        from bayesnn_ppl.diagnostics.potential import WrongDataError, check_data
+
+        try:
+            check_data(self, x, y)
+        except WrongDataError:
+            return False
+        return True
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray | None]:
         probe = self.probe

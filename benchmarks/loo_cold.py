@@ -17,7 +17,7 @@ that are too high by more. Standard errors are a jackknife over the data sets, w
 belong together.
 
 A cell is a temperature, its kind and a number of draws. It is stored when it is done, and is not
-made again: with `--minutes` the command ends by itself, and goes on when it is called once more.
+made again: with `--minutes` the command ends by itself, and continues when it is called once more.
 """
 
 import argparse

@@ -27,7 +27,7 @@ class KernelSituation:
         warmup, draws, chains: of a run.
         runs: how many runs are judged.
         init: where chains start, as `sample` takes it; None draws them from the prior.
-        biased: whether its law is known to be off, by less than what is called wrong.
+        biased: whether its distribution is known to be off, by less than what is called wrong.
     """
 
     name: str

@@ -141,8 +141,8 @@ def build_parser() -> tuple[Parser, list[str]]:
         switch(
             output,
             "--no-compilation-cache",
-            "compile everything anew; compiled programs are else kept in the user's cache folder, "
-            "up to 512 MiB, and draws are the same",
+            "compile everything again; compiled programs are otherwise kept in the user's cache "
+            "folder, up to 512 MiB, and draws are the same",
         )
         sub.set_defaults(run=_when_called(runner), parser=sub)
     return parser, list(commands.choices)

@@ -72,8 +72,8 @@ def _go_on_here(
     if not run.kernel:
         raise ValueError(
             f"The run `{folder}` was made by `{run.made_by}` and cannot go on. "
-            "Only runs of `bayesnn sample` and `bayesnn fit` can; one from Python goes on there: "
-            "`bayesnn_ppl.resume(folder, kernel, x, y)`."
+            "Only runs of `bayesnn sample` and `bayesnn fit` can; one from Python is resumed "
+            "there: `bayesnn_ppl.resume(folder, kernel, x, y)`."
         )
     limits = until(arguments, probe=(folder / "probe.npz").exists())
     program, path = run.load_model(arguments.model)

@@ -1,7 +1,5 @@
 """Arguments of the commands that make runs."""
 
-from typing import Any
-
 from bayesnn_ppl.cli import options
 from bayesnn_ppl.cli.datasets import add_data
 from bayesnn_ppl.cli.ending import add_ending
@@ -66,7 +64,7 @@ def add_fit(parser: Parser) -> None:
         unit="number, word or list, as JSON",
         shown="those in Python",
     )
-    _add_seed(group)
+    options.add_seed(group)
     switch(group, "--float64", "double precision")
     options.add_model(parser)
     options.add_keep(parser, tensorboard=False)
@@ -90,7 +88,7 @@ def add_prior(parser: Parser) -> None:
         metavar="N",
         unit="rows",
     )
-    _add_seed(group)
+    options.add_seed(group)
     options.add_model(parser)
     group = parser.add_argument_group("where figures go")
     option(
@@ -201,7 +199,7 @@ def _add_replications(parser: Parser) -> None:
         metavar="P",
         unit="probability",
     )
-    _add_seed(group)
+    options.add_seed(group)
 
 
 def add_run(parser: Parser) -> None:
@@ -309,15 +307,7 @@ def add_demo(parser: Parser) -> None:
         metavar="FOLDER",
         unit="path",
     )
-    option(
-        parser,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="whole number",
-    )
+    options.add_seed(parser)
 
 
 def _add_model(parser: Parser) -> None:
@@ -327,16 +317,4 @@ def _add_model(parser: Parser) -> None:
         default="mlp",
         metavar="MODEL",
         help="as for `bayesnn sample` [default: mlp]",
-    )
-
-
-def _add_seed(group: Any) -> None:
-    option(
-        group,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="integer",
     )

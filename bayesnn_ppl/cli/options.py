@@ -1,5 +1,7 @@
 """The options of sampling, of what is kept, and of the model, with units and defaults."""
 
+from typing import Any
+
 from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.methods import add_method, shown
 from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole, widths
@@ -14,6 +16,7 @@ __all__ = [
     "add_keep",
     "add_model",
     "add_sampling",
+    "add_seed",
 ]
 
 LIKELIHOODS = {
@@ -90,15 +93,7 @@ def add_sampling(parser: Parser) -> None:
         metavar="N",
         unit="chains",
     )
-    option(
-        group,
-        "--seed",
-        "seed of all randomness",
-        default=0,
-        type=whole(0),
-        metavar="N",
-        unit="whole number",
-    )
+    add_seed(group)
     option(
         group,
         "--thinning",
@@ -147,6 +142,19 @@ def add_sampling(parser: Parser) -> None:
         unit="word",
     )
     switch(group, "--float64", "double precision")
+
+
+def add_seed(group: Any) -> None:
+    """The seed of a command that draws."""
+    option(
+        group,
+        "--seed",
+        "seed of all randomness",
+        default=0,
+        type=whole(0),
+        metavar="N",
+        unit="integer",
+    )
 
 
 def add_keep(parser: Parser, *, tensorboard: bool = True) -> None:

@@ -37,7 +37,7 @@ def program_name() -> str:
     if shutil.which("bayesnn"):
         return "bayesnn"
     beside = Path(sys.executable).with_name("bayesnn")
-    return os.path.relpath(beside) if beside.exists() else "bayesnn"
+    return min(os.path.relpath(beside), str(beside), key=len) if beside.exists() else "bayesnn"
 
 
 def note(text: str) -> None:

@@ -14,14 +14,6 @@ from bayesnn_ppl.data.dataset import Dataset, assemble
 from bayesnn_ppl.data.splits import TEST_FRACTION, split_rows
 from bayesnn_ppl.data.standardisation import Task, Units
 
-_ORIGIN = checks.Origin(
-    table="The array `x`",
-    target="The array `y`",
-    first_row=0,
-    counting="the first row is row 0",
-    missing="NaN or infinite (or beyond the range of float32)",
-)
-
 
 def from_arrays(
     x: Any,
@@ -60,9 +52,9 @@ def from_arrays(
     from bayesnn_ppl.data.frames import frame_columns, target_column
 
     checks.check_task(task)
-    columns, origin = None, _ORIGIN
+    columns, origin = None, checks.ARRAYS
     if hasattr(x, "columns"):
-        x, y, columns, origin = frame_columns(x, y, _ORIGIN)
+        x, y, columns, origin = frame_columns(x, y, checks.ARRAYS)
     elif y is None:
         raise ValueError("`y` is missing: only a frame can hold its target in a column of its own.")
     y, target_name, class_names = target_column(y, task, origin)
@@ -218,8 +210,8 @@ def labels(y: np.ndarray) -> np.ndarray:
         if broken.any():
             index = int(np.argmax(broken))
             raise ValueError(
-                f"The array `y` holds {y[index]} at {_ORIGIN.row(index)}, but labels must be the "
-                'integers 0..K-1. Pass `task="regression"` if the target is a quantity.'
+                f"The array `y` holds {y[index]} at {checks.ARRAYS.row(index)}, but labels must "
+                'be the integers 0..K-1. Pass `task="regression"` if the target is a quantity.'
             )
     present = np.unique(y.astype(np.int64))
     if present.size and (present[0] < 0 or present[-1] != present.size - 1):

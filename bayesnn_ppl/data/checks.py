@@ -40,6 +40,15 @@ class Origin:
         return f"row {index + self.first_row}, where {self.counting}"
 
 
+ARRAYS = Origin(
+    table="The array `x`",
+    target="The array `y`",
+    first_row=0,
+    counting="the first row is row 0",
+    missing="NaN or infinite (or beyond the range of float32)",
+)
+
+
 def listing(items: Iterable[str]) -> str:
     """Items joined by commas; all after the eighth are counted."""
     items = list(items)

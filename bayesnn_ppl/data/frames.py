@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-NEW_ROWS = checks.Origin(
-    table="The table `rows`",
-    target="The target",
-    first_row=0,
-    counting="the first row is row 0",
-    missing="missing, NaN or infinite (or beyond the range of float32)",
-)
+NEW_ROWS = replace(checks.ARRAYS, table="The table `rows`", target="The target")
 
 
 def as_pandas(table: Any) -> pandas.DataFrame | None:

@@ -149,10 +149,10 @@ def _fault(
         )
     if kind == "momenta":
         return (
-            f"{names}: the momenta are not those of the integrator's law at a short "
+            f"{names}: the momenta do not have the integrator's distribution at a short "
             f"step{_range(group)}. Lower the step size. In a kernel of your own, check that the "
-            "law is the one in use, that momenta are refreshed with noise √(2T(1-β)M), and that "
-            "positions move with the new momentum."
+            "integrator is the one in use, that momenta are refreshed with noise √(2T(1-β)M), and "
+            "that positions move with the new momentum."
         )
     if kind == "off":
         return (

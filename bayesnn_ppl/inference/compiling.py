@@ -14,7 +14,7 @@ def compiled(lowered: Any, *, float64: bool, options: dict[str, Any] | None = No
     """What `lowered.compile(compiler_options=options)` gives.
 
     XLA compiles for seconds to minutes in one call, in which Python hears no signal. So another
-    thread makes that call. After a Ctrl-C it goes on to its end, which nobody waits for.
+    thread makes that call. After a Ctrl-C it runs to its end, which nobody waits for.
 
     Args:
         lowered: a function that JAX has lowered.

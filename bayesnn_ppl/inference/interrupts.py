@@ -34,7 +34,7 @@ def heard() -> Iterator[None]:
     """Note Ctrl-C within the block, for `raise_if_swallowed`.
 
     JAX frees its arrays in a callback of Python's garbage collector, from which no exception gets
-    out. While a program was traced, three Ctrl-C of seven came there, and the run went on.
+    out. While a program was traced, three Ctrl-C of seven came there, and the run continued.
 
     A handler that is not Python's own stays, as does one that ignores the signal.
     """
@@ -61,13 +61,13 @@ def heard() -> Iterator[None]:
 
 
 def raise_if_swallowed() -> None:
-    """Raise the KeyboardInterrupt that came within `heard`, where the block still goes on."""
+    """Raise the KeyboardInterrupt that came within `heard`, where the block still runs."""
     if _came:
         raise KeyboardInterrupt
 
 
 def what_is_kept(folder: RunFolder | None, *, warmup: int, draws: int, repeatable: bool) -> str:
-    """What Ctrl-C has left of a run without a draw to return, and how to go on.
+    """What Ctrl-C has left of a run without a draw to return, and how to resume it.
 
     Args:
         folder: of the run; None of one in memory.
@@ -77,7 +77,7 @@ def what_is_kept(folder: RunFolder | None, *, warmup: int, draws: int, repeatabl
     if folder is None:
         return (
             "Interrupted before the first draw, so nothing is kept. A run with `out=` keeps its "
-            "warm-up, and `resume` goes on from there."
+            "warm-up, and `resume` continues from there."
         )
     record = folder.commit_record
     if record["checkpoint"] is None:
@@ -87,5 +87,5 @@ def what_is_kept(folder: RunFolder | None, *, warmup: int, draws: int, repeatabl
     return (
         f"Interrupted. {record['done']} of {warmup if warming else draws} "
         f"{'warm-up ' if warming else ''}draws per chain are kept in {folder.path}, and `resume` "
-        "goes on from there."
+        "continues from there."
     )

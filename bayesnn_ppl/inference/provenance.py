@@ -212,7 +212,7 @@ def made_elsewhere(run: Mapping[str, Any]) -> str | None:
         return None
     old, new = (" and ".join(words) for words in zip(*changed, strict=True))
     return (
-        f"The run was begun with {old}, and goes on with {new}. Draws from here on follow the same "
+        f"The run was begun with {old}, and is resumed with {new}. New draws follow the same "
         "distribution, but differ in their last bits from those of a run that was never ended."
     )
 

@@ -98,7 +98,7 @@ def sample(
         RuntimeError: a chain found no start where density and gradient are finite, or the
             callback ended the run in its warm-up, when there is nothing yet to return.
         KeyboardInterrupt: Ctrl-C before the first draw, when there is nothing yet to return; it
-            says what is kept and how to go on.
+            says what is kept and how to resume.
 
     Example:
         >>> import bayesnn_ppl as bnn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kill_and_resume import compare, summary
+from benchmarks.kill_comparison import compare, summary
 from tests.faults import writers
 
 ROOT = Path(__file__).parents[2]

@@ -49,7 +49,7 @@ PROGRAM_GIVEN = "--model my_model.py"
         ("diagnose part", 1, "Give the file that defines it: `--model file.py:NAME`"),
         (f"evaluate arrays {PROGRAM_GIVEN}", 1, "has no rows of its own here"),
         (f"predict arrays {PROGRAM_GIVEN} --data diabetes", 1, "the names of its features"),
-        ("resume run", 1, "one from Python goes on there: `bayesnn_ppl.resume("),
+        ("resume run", 1, "one from Python is resumed there: `bayesnn_ppl.resume("),
     ],
 )
 def test_a_run_from_python_is_read(folder, line, status, words, monkeypatch, capsys):

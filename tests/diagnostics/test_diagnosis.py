@@ -152,7 +152,7 @@ def test_saturated_trees():
     found = diagnosed(functions, weights, stats, max_tree_depth=10)
     assert found.status != "converged"
     assert "Every tree is saturated at depth 10" in found.verdict
-    assert "Raise max_tree_depth" in found.verdict
+    assert "or ChEES; or raise NUTS's `max_tree_depth`" in found.verdict
     # Steps say it too, and of a pair of depths the second is that of sampling.
     del stats["tree_depth"]
     stats["n_steps"][:] = 1023

@@ -130,6 +130,8 @@ def made(words):
     command, *rest = words
     if "--out" in rest:
         out = rest[rest.index("--out") + 1]
+        if out == "-":
+            return []
         return [f"{out}/diagnosis.json" if "--processes" in rest else out]
     if command in ("gallery", "notebooks"):
         return [rest[0]]
@@ -144,7 +146,8 @@ def typed(line, flags=SHORTER):
         status = main([*words, *shorter(words, flags)])
     assert status == 0, f"`{line}` ended with {status}:\n{said.getvalue()}"
     if "--processes" not in words:  # workers say it on their own
-        assert SAYS[words[0]] in said.getvalue(), f"`{line}` said:\n{said.getvalue()}"
+        says = "row,mean,sd" if words[-2:] == ["--out", "-"] else SAYS[words[0]]
+        assert says in said.getvalue(), f"`{line}` said:\n{said.getvalue()}"
     for place in made(words):
         assert storage.fetched(place).exists(), f"`{line}` made no {place}"
     return said.getvalue()

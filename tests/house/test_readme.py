@@ -36,6 +36,6 @@ def test_the_python_blocks_run(capsys):
     exec(seventh, names)
     printed = capsys.readouterr().out
     assert "Laplace" in printed and "Diagnosis: fitted" in printed
-    posterior = names["posterior"]  # of the program by hand
-    assert posterior.provenance["likelihood_temperature"] == 0.5
+    posterior = names["posterior"]  # of the model by hand
+    assert posterior.draws["scale"].min() > 0
     assert posterior.predict(names["data"].test.x).mean.shape == names["data"].test.y.shape

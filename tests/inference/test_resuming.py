@@ -94,8 +94,11 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"devices": {"cores": 96}}, "was begun with 96 processor cores, and goes on with"),
-        ({"versions": {"jaxlib": "0.0.1"}}, "was begun with jaxlib 0.0.1, and goes on with jaxlib"),
+        ({"devices": {"cores": 96}}, "was begun with 96 processor cores, and is resumed with"),
+        (
+            {"versions": {"jaxlib": "0.0.1"}},
+            "was begun with jaxlib 0.0.1, and is resumed with jaxlib",
+        ),
         ({"versions": {"numpy": "0.0.1"}}, None),
     ],
 )

@@ -234,7 +234,7 @@ def test_ctrl_c_in_warmup_says_what_is_kept(regression, tmp_path):
     assert done >= 3
     assert str(caught.value) == (
         f"Interrupted. {done} of 100000 warm-up draws per chain are kept in {tmp_path / 'run'}, "
-        "and `resume` goes on from there."
+        "and `resume` continues from there."
     )
 
 

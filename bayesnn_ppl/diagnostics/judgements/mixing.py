@@ -231,8 +231,9 @@ def _transitions(sampler: Summary, limits: Thresholds) -> list[Finding]:
             (
                 "passed",
                 f"{share_of} saturated at depth {depth}: trajectories end before they turn back, "
-                "so draws stay correlated. Raise max_tree_depth, or shorten the way with a "
-                "tighter prior, a longer warm-up or an adapted (dense) mass matrix.",
+                "so draws stay correlated. Use HMC with long trajectories of random length, or "
+                "ChEES; or raise NUTS's `max_tree_depth` (in Python), or adapt a dense mass "
+                "matrix.",
             )
         )
     if target is not None and sampler["acceptance"] is not None:

@@ -41,7 +41,7 @@ def judge_precision(
         max(s[name] for s in known) for name in ("mean_error", "spread_error", "quantile_error")
     )
     figure = (
-        f"means good to {_digits(2 * mean)} sd, spreads to {_percent(2 * spread)}, 5 % and 95 % "
+        f"means good to {_digits(2 * mean)} sd; spreads to {_percent(2 * spread)}; 5 % and 95 % "
         f"quantiles to {_digits(2 * quantile)} sd"
     )
     findings: list[Finding] = []

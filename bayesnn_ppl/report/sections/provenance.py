@@ -81,7 +81,7 @@ def in_python(run: Mapping[str, Any]) -> str:
 
 
 def _later(run: Mapping[str, Any], name: str) -> str:
-    """The version that a run was begun with, and those that it went on with."""
+    """The version that a run was begun with, and those that it was resumed with."""
     known = [versions.get(name) for versions in (run["versions"], *run.get("versions_later", []))]
     return ", then ".join(dict.fromkeys(str(version) for version in known))
 
