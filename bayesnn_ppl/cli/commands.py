@@ -18,6 +18,7 @@ from bayesnn_ppl.cli.making_arguments import (
 from bayesnn_ppl.cli.parser import Parser, switch
 from bayesnn_ppl.cli.reading_arguments import (
     add_check,
+    add_completion,
     add_data,
     add_diagnose,
     add_doctor,
@@ -131,6 +132,12 @@ def build_parser() -> tuple[Parser, list[str]]:
             "copy the teaching notebooks to a folder",
             add_notebooks,
             "notebooks:run_notebooks",
+        ),
+        (
+            "completion",
+            "print the script with which a shell completes what is typed",
+            add_completion,
+            "completion:run_completion",
         ),
     ):
         sub = commands.add_parser(name, help=text, description=text.capitalize() + ".")

@@ -7,6 +7,7 @@ from bayesnn_ppl.cli.processes import add_processes
 
 __all__ = [
     "add_check",
+    "add_completion",
     "add_data",
     "add_diagnose",
     "add_doctor",
@@ -67,6 +68,16 @@ def add_notebooks(parser: Parser) -> None:
     """Arguments of `bayesnn notebooks`."""
     parser.add_argument("out", metavar="OUT", help="folder to copy them to")
     switch(parser, "--student", "without outputs, and with solutions left empty")
+
+
+def add_completion(parser: Parser) -> None:
+    """Arguments of `bayesnn completion`."""
+    parser.add_argument(
+        "shell",
+        type=choice("bash", "zsh", "fish"),
+        metavar="{bash,zsh,fish}",
+        help="the shell whose script is printed",
+    )
 
 
 def _add_run(parser: Parser) -> None:

@@ -60,6 +60,7 @@ SAYS = {
     "calibrate": "Calibration: ",
     "check": "is whole.",
     "compare": "above best",
+    "completion": "complete",
     "data": "rows",
     "diagnose": "Diagnosis: ",
     "doctor": "right: ",
