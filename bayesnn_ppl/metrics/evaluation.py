@@ -240,7 +240,7 @@ def _regression(
     prediction: Any, y: Any, intervals: Sequence[float], samples: int
 ) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
-    target, exact = _exact_targets(prediction, y, mean.shape)
+    target, exact = exact_targets(prediction, y, mean.shape)
     scores = {"nll_mixture": float(-log_scores(prediction, y).mean())}
     if not exact.any():
         return scores
@@ -259,7 +259,7 @@ def _regression(
     return scores
 
 
-def _exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """The targets that are neither masked nor censored, in the data's units, and which they are."""
     target = np.asarray(prediction.y(y))
     exact = np.ones(shape, bool) if not hasattr(prediction, "exact") else prediction.exact(y)

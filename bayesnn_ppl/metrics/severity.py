@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant, expected_calibration_error
 from bayesnn_ppl.metrics.checks import far_inputs_expected
+from bayesnn_ppl.metrics.evaluation import exact_targets, log_scores
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def by_severity(
 
     Returns:
         A table with a row for each batch, in their order. Columns `kind`, `severity`, and for
-        labels `accuracy`, `nll` and `ece_<variant>`, for numbers `rmse` and `nll_mixture`, as
-        `evaluate` defines them.
+        labels `accuracy`, `nll` and `ece_<variant>`, for numbers `rmse`, of the targets that are
+        neither missing nor censored, and `nll_mixture`, as `evaluate` defines them.
 
     Raises:
         ValueError: no batches, one that occurs twice, x and y of different lengths, y of another
@@ -90,7 +91,7 @@ def _scores(prediction: Any, y: Any, variant: Variant) -> dict[str, float]:
             "nll": nll_probabilities(p, y),
             f"ece_{variant}": expected_calibration_error(p, y, variant=variant),
         }
-    return {
-        "rmse": rmse(prediction.mean, prediction.y(y)),
-        "nll_mixture": float(-np.mean(np.asarray(prediction.log_prob(y), dtype=np.float64))),
-    }
+    mean = np.asarray(prediction.mean)
+    target, exact = exact_targets(prediction, y, mean.shape)
+    error = {"rmse": rmse(mean[exact], target)} if exact.any() else {}
+    return error | {"nll_mixture": float(-log_scores(prediction, y).mean())}

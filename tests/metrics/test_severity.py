@@ -70,6 +70,24 @@ def test_numbers_in_data_units():
     np.testing.assert_allclose(table["nll_mixture"], [0, 20], atol=1e-12)
 
 
+def test_missing_targets_have_no_error():
+    y, known = RNG.normal(size=50), np.arange(50) % 2 == 0
+
+    def numbers(x):
+        return SimpleNamespace(
+            task="regression",
+            mean=x[:, 0],
+            y=np.asarray,
+            exact=lambda y: known,
+            log_prob=lambda y: np.where(known, -np.abs(y - x[:, 0]), 0.0),
+        )
+
+    masked = np.where(known, y, 1e6)
+    table = by_severity(SimpleNamespace(predict=numbers), {("shift", 2): (y + 2)[:, None]}, masked)
+    np.testing.assert_allclose(table["rmse"], [2], atol=1e-12)
+    np.testing.assert_allclose(table["nll_mixture"], [1], atol=1e-12)
+
+
 def test_refusals():
     def never(x):
         raise AssertionError("predicted before the refusal")
