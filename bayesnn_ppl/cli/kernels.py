@@ -14,7 +14,7 @@ from bayesnn_ppl.cli.step_schedules import built, check_schedule, scheduled
 
 __all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_kernel"]
 
-_FIRST_STEP = 1e-5  # where the search begins; it goes up or down by factors of 4
+_FIRST_STEP = 1e-5  # where the search begins; it goes up by factors of 8, or down
 
 _MOST_CHAINS = 4
 

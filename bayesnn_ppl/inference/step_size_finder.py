@@ -4,23 +4,18 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from bayesnn_ppl.arguments import positive, whole_number
-from bayesnn_ppl.inference.keep import Keep
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
 from bayesnn_ppl.inference.kernels.stochastic_gradient import StochasticGradientKernel
-from bayesnn_ppl.inference.preconditioners import RMSProp
-from bayesnn_ppl.inference.runner import sample
-from bayesnn_ppl.inference.schedules import CosineBurnIn
 from bayesnn_ppl.inference.step_size_ladder import (
     PilotRun,
     StepSizeSearch,
     zero_step_temperatures,
 )
+from bayesnn_ppl.inference.step_size_pilots import Pilots, stopped
 from bayesnn_ppl.posterior import Posterior
 
 __all__ = ["find_step_size"]
@@ -36,8 +31,6 @@ _CERTAIN = 5.0  # tolerances beyond which a temperature is too high, whatever it
 _FAR = 3.0  # the kernel's own step over the one found, or the reverse, from which it is said
 _FEWEST_DRAWS = 16
 _LONGER = 4  # how often a pilot whose intervals are too wide is repeated, twice as long
-_STEPS = 20  # of a draw, at least: momenta are new after some 1/(1 - β) steps
-_ARRIVING = 0.05, 0.001  # steps on the way to the posterior, of gradients over their own size
 
 
 def find_step_size(
@@ -99,42 +92,26 @@ def find_step_size(
     tolerance = positive(tolerance, "`tolerance` of find_step_size")
     if draws is not None:
         whole_number(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
-    pilots: dict[float, PilotRun] = {}
-    start: list[Any] = [init]
-
-    def drawn(kernel: Any, warmup: int, length: int, every: int, seed: int, init: Any) -> Posterior:
-        with warnings.catch_warnings():
-            # That chains stop is what a ladder finds out.
-            warnings.simplefilter("ignore")
-            return sample(
-                kernel,
-                x,
-                y,
-                warmup=warmup,
-                draws=length,
-                chains=chains,
-                seed=seed,
-                init=init,
-                float64=float64,
-                progress=False,
-                keep=Keep(every=every),  # of the weights, where it ends alone
-            )
+    done: dict[float, PilotRun] = {}
+    pilots = Pilots(
+        kernel, x, y, warmup=warmup, chains=chains, seed=seed, float64=float64, init=init
+    )
+    shortest = draws or _enough(pilots.start, chains, tolerance)
+    start: list[Any] = [None]
 
     def pilot(step_size: float) -> PilotRun:
-        if not pilots:
-            start[0] = _ends(drawn(_arriving(kernel, warmup), warmup, 1, 1, seed, init)) or init
-        shortest, here = draws or _enough(start[0], chains, tolerance), start[0]
+        here = start[0]
         for attempt in range(_LONGER + 1):
-            length, number = shortest * 2**attempt, seed + 1000 * (1 + len(pilots)) + attempt
-            trial = _pilot(kernel, step_size)
-            posterior = drawn(trial, -(-warmup // 4), length, shortest, number, here)
+            length = shortest * 2**attempt
+            posterior, end = pilots.run(step_size, length, keep_every=shortest, state=here)
             run = _read(posterior, step_size, length, tolerance)
-            here = _ends(posterior) or here
+            if not stopped(posterior):
+                here = end
             if run.status != "not known":
                 break
         if run.passed:  # others leave chains that a short step would take long to cool
             start[0] = here
-        pilots[step_size] = run
+        done[step_size] = run
         if report is not None:
             report(f"step size {step_size:.2e}: {run.status}, hottest {run.hottest:.3g} T")
         return run
@@ -145,7 +122,7 @@ def find_step_size(
                 break
     else:
         _search(first, tolerance, pilot)
-    found = _found(kernel, pilots, tolerance)
+    found = _found(kernel, done, tolerance)
     far = _far(first, found.step_size)
     if far:
         warnings.warn(f"{type(kernel).__name__}: {far}", stacklevel=2)
@@ -229,63 +206,6 @@ def _with_step(kernel: StochasticGradientKernel, step_size: float) -> Any:
     return fresh
 
 
-def _pilot(kernel: StochasticGradientKernel, step_size: float) -> SGHMC:
-    """SGHMC on the same gradients, with the kernel's β, at a step size."""
-    preconditioner, decay = kernel._preconditioner, getattr(kernel, "_momentum_decay", 0.0)
-    if preconditioner.corrected:  # its drift is SGLD's alone, and no matter for the temperature
-        preconditioner = replace(cast(Any, preconditioner), mode="frozen")
-    return SGHMC(
-        step_size=step_size,
-        momentum_decay=decay,
-        steps_per_draw=max(_STEPS, round(2 / (1 - decay))),
-        preconditioner=preconditioner,
-        gradient=kernel._gradient,
-        minibatches=kernel.minibatches,
-        **_settings(kernel),
-    )
-
-
-def _arriving(kernel: StochasticGradientKernel, warmup: int) -> SGLD:
-    """What leads to the posterior from wherever chains start.
-
-    Gradients at a draw of the prior may be a thousand times those of the posterior (a noise scale
-    near 0), and a step that is right for the posterior would leave it at once. RMSProp divides
-    them by their size; its bias does no harm on the way.
-    """
-    first, last = _ARRIVING
-    return SGLD(
-        step_size=CosineBurnIn(first, last, max(1, _STEPS * warmup)),
-        steps_per_draw=_STEPS,
-        # It forgets within ten steps, or gradients that were enormous would hold the chains up.
-        preconditioner=RMSProp(mode="plain", decay=0.9),
-        **_settings(kernel),
-    )
-
-
-def _settings(kernel: Any) -> dict[str, Any]:
-    return {
-        "model": kernel.model,
-        "batch_size": kernel.batch_size,
-        "temperature": kernel.posterior_temperature,
-        "sub_batches": kernel._sub_batches,
-        "init_strategy": kernel._init_strategy,
-    }
-
-
-def _stopped(posterior: Posterior) -> bool:
-    stopped = posterior.statistics.get("stopped")
-    return stopped is not None and bool(np.asarray(stopped).any())
-
-
-def _ends(posterior: Posterior) -> dict[str, np.ndarray]:
-    """The last draw of each chain, where the next pilot starts; {} where a chain stopped."""
-    if _stopped(posterior):
-        return {}
-    latents = set(posterior.provenance["latents"])
-    names = posterior.provenance["site_names"]
-    return {site: posterior.draws[name][:, -1] for name, site in names.items() if site in latents}
-
-
 def _enough(ends: Any, chains: int, tolerance: float) -> int:
     """Draws of each chain by which the mean of p² over the smallest array is known well enough.
 
@@ -298,7 +218,7 @@ def _enough(ends: Any, chains: int, tolerance: float) -> int:
 
 
 def _read(posterior: Posterior, step_size: float, draws: int, tolerance: float) -> PilotRun:
-    if _stopped(posterior):
+    if stopped(posterior):
         return PilotRun(step_size, "not finite", math.nan, math.nan, draws, None)
     # A ladder has to see a fault as large as the tolerance or so, and can run on until it does.
     found = posterior.temperatures(tolerance=tolerance, resolution=_SHARPER * tolerance)

@@ -15,8 +15,9 @@ from bayesnn_ppl.inference.kernels import ATMC, SGHMC, SGLD, SGNHT, Langevin
 from bayesnn_ppl.inference.preconditioners import RMSProp
 from bayesnn_ppl.inference.schedules import Polynomial
 from bayesnn_ppl.inference.step_size_finder import find_step_size
+from bayesnn_ppl.inference.step_size_pilots import Pilots, pilot_kernel
 from bayesnn_ppl.plots import plot_step_sizes
-from tests.diagnostics.euler_chains import NAMES, PRECISION, split
+from tests.diagnostics.euler_chains import PRECISION, split
 from tests.diagnostics.euler_chains import run as euler
 from tests.diagnostics.test_thermometry import read
 
@@ -24,6 +25,10 @@ ROWS = 200
 _generator = np.random.default_rng(0)
 X = _generator.normal(size=(ROWS, 6)).astype(np.float32)
 Y = (X @ np.ones(6) + _generator.normal(size=ROWS)).astype(np.float32)
+
+# F = 1/(1 - ελ/3.8) of the stiffest array; a search ends where it is 0.1, and what two
+# refinements leave open.
+STIFFEST = max(part.mean() for part in split(PRECISION).values())
 
 
 def model(x, y=None, *, batch_size=None):
@@ -39,33 +44,32 @@ def kernel(**settings):
 
 @pytest.fixture
 def simulated(monkeypatch):
-    """`sample` gives chains of symplectic Euler; steps above 0.2 are not finite."""
+    """Pilots are chains of symplectic Euler; steps above 0.2 are not finite."""
 
     class Calls(list):
         noise, resolution = 1.0, None
 
     calls = Calls()
 
-    def sample(kernel, x, y, *, draws, init, seed, **_):
-        arriving = isinstance(kernel, SGLD)
-        if not arriving:
-            calls.append((kernel._step_size, draws, init))
-        step = 0.01 if arriving else kernel._step_size
-        chain = euler(seed, step_size=min(step, 0.2), draws=draws, noise=calls.noise)
+    class Pilots:
+        start = {"here": np.zeros((4, 1))}
 
-        def temperatures(**settings):
-            if calls.resolution is not None:
-                settings["resolution"] = calls.resolution
-            return read(chain, positions=False, **settings)
+        def __init__(self, kernel, x, y, **_):
+            pass
 
-        return SimpleNamespace(
-            statistics={"stopped": np.full((4, draws), step > 0.2)},
-            provenance={"latents": NAMES, "site_names": {n: n for n in NAMES}},
-            draws=split(chain.positions),
-            temperatures=temperatures,
-        )
+        def run(self, step_size, draws, *, keep_every, state):
+            calls.append((step_size, draws, state))
+            chain = euler(len(calls), step_size=min(step_size, 0.2), draws=draws, noise=calls.noise)
 
-    monkeypatch.setattr(step_size_finder, "sample", sample)
+            def temperatures(**settings):
+                if calls.resolution is not None:
+                    settings["resolution"] = calls.resolution
+                return read(chain, positions=False, **settings)
+
+            statistics = {"stopped": np.full((4, draws), step_size > 0.2)}
+            return SimpleNamespace(statistics=statistics, temperatures=temperatures), object()
+
+    monkeypatch.setattr(step_size_finder, "Pilots", Pilots)
     return calls
 
 
@@ -76,13 +80,11 @@ def test_from_too_long_a_step_down_and_then_between(simulated):
         found = find_step_size(kernel(step_size=0.64), X, Y, draws=200, report=lines.append)
     assert found.ladder[0].status == "not finite" and found.ladder[-1].passed
     assert found.step_size == max(run.step_size for run in found.ladder if run.passed)
-    # F = 1/(1 - ελ/3.8) of the stiffest array, and what two refinements leave open.
-    stiffest = max(part.mean() for part in split(PRECISION).values())
-    assert 0.05 < found.step_size * stiffest / 3.8 < 0.3
+    assert 0.05 < found.step_size * STIFFEST / 3.8 < 0.3
     assert found.kernel._step_size == found.step_size and found.kernel.model is model
     # The first begins where the way to the posterior ended, others where the last that passed did:
     # hot chains take longer to cool by a short step than a pilot lasts.
-    assert simulated[0][2]
+    assert simulated[0][2] is None
     passed = {run.step_size: run.passed for run in found.ladder}
     for (step, _, here), (_, _, there) in pairwise(simulated):
         assert (there is here) == (not passed[step])
@@ -97,8 +99,9 @@ def test_from_too_short_a_step_up(simulated):
     with pytest.warns(UserWarning, match="times shorter: chains at it move more slowly"):
         found = find_step_size(kernel(step_size=0.01), X, Y, draws=200)
     assert "times shorter" in str(found).replace("\n", " ")
-    assert max(run.step_size for run in found.ladder) == pytest.approx(0.08)
-    assert 0.02 < found.step_size <= 0.08
+    steps = [step for step, _, _ in simulated]
+    assert steps[:2] == pytest.approx([0.01, 0.08]) and max(steps) <= 0.64
+    assert 0.05 < found.step_size * STIFFEST / 3.8 < 0.3
 
 
 def test_a_ladder_is_gone_down_until_one_passes(simulated):
@@ -143,8 +146,8 @@ def test_learning_rates_are_found_as_step_sizes(simulated):
 )
 def test_every_kernel_is_tried_as_sghmc_and_found_as_itself(simulated, kernel, decay):
     """Of which the momenta tell; those of a thermostat read T whatever the step."""
-    pilot = step_size_finder._pilot(kernel, 0.02)
-    assert type(pilot) is SGHMC and pilot._momentum_decay == decay
+    pilot = pilot_kernel(kernel, 0.02)
+    assert isinstance(pilot, SGHMC) and pilot._momentum_decay == decay
     assert pilot.steps_per_draw == (200 if decay == 0.99 else 20)
     assert pilot.posterior_temperature == kernel.posterior_temperature
     found = find_step_size(kernel, X, Y, step_sizes=[0.02], draws=200)
@@ -170,6 +173,27 @@ def noisy(x, y=None, *, batch_size=None):
     with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
         x, y = bnn.minibatch(x, y)
         numpyro.sample("y", dist.Normal(x @ weights, scale), obs=y)
+
+
+def test_pilots_of_all_steps_are_sghmc_in_one_program():
+    """From one start, the draws of SGHMC of that step; from a state, the draws that follow."""
+    made = Pilots(kernel(), X, Y, warmup=20, chains=2, seed=3, float64=True, init=None)
+    compiled = []
+    for step in (1e-4, 1e-3):
+        pilot, end = made.run(step, 12, keep_every=1, state=None)
+        compiled.append(pilot.provenance["seconds"]["compile"] > 0)
+        twice, _ = made.run(step, 3, keep_every=1, state=end)
+        compiled.append(twice.provenance["seconds"]["compile"] > 0)
+        whole = bnn.sample(
+            kernel(step_size=step, steps_per_draw=20),
+            X, Y, warmup=5, draws=20, chains=2, seed=4, init=made.start, float64=True,
+            progress=False,
+        )  # fmt: skip
+        assert (pilot.statistics["step_size"] == np.float64(step)).all()
+        np.testing.assert_allclose(pilot.draws["weights"], whole.draws["weights"][:, :12])
+        # After the warm-up, of 5 draws, that each pilot has.
+        np.testing.assert_allclose(twice.draws["weights"], whole.draws["weights"][:, 17:])
+    assert compiled == [True, False, False, False]
 
 
 def test_on_a_real_kernel_whose_chains_start_where_no_step_holds():
