@@ -154,7 +154,7 @@ def largest(scores):
     return max(abs(z) for z in scores.values())
 
 
-# Ten kernels or so with twelve functionals: a right one exceeds this once in 1 000 suites.
-LIMIT = float(stats.norm.isf(0.001 / (2 * 12 * 12)))
+# Fourteen kernels with twelve functionals: a right one exceeds this once in 1 000 suites.
+LIMIT = float(stats.norm.isf(0.001 / (2 * 14 * 12)))
 
 __all__ = ["LIMIT", "functionals", "largest", "model", "posterior_draws", "transitions", "z_scores"]

@@ -1,5 +1,7 @@
 """Every kernel with an accept step leaves the posterior unchanged; the bias of others is theirs."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,24 +57,43 @@ class StartedTempering(kernels.ParallelTempering):
         return super()._start(key, z, density)._replace(hot=jnp.asarray(hot)[chosen][None])
 
 
+class UnequalMass(kernels.HMC):
+    """As after a warm-up, of which there is none here."""
+
+    def _start(self, key, z, density):
+        mass = jnp.array([0.5, 1.0, 2.0, 1.5])
+        return super()._start(key, z, density)._replace(inverse_mass=mass)
+
+
+# How long trajectories are, jitter, mass, rows at once, and whether the step has been adapted: each
+# pair of options once at least.
+HMC_OPTIONS = (
+    ("num_leapfrogs", 0.0, "identity", None, False),
+    ("num_leapfrogs", 0.5, "diagonal", 4, True),
+    ("trajectory_length", 0.0, "diagonal", 4, False),
+    ("trajectory_length", 0.5, "identity", None, True),
+    ("prior_variance", 0.5, "diagonal", None, False),
+    ("prior_variance", 0.0, "identity", 4, True),
+)
+
+
+def hmc(length, jitter, mass, rows_at_once, adapt):
+    value = {"num_leapfrogs": 8, "trajectory_length": 0.96, "prior_variance": 0.37}[length]
+    make = UnequalMass if mass == "diagonal" else kernels.HMC
+    return make(
+        model,
+        step_size=0.12,
+        jitter=jitter,
+        mass=mass,
+        rows_at_once=rows_at_once,
+        adapt_step_size=adapt,
+        **{length: value},
+    )
+
+
 EXACT = {
     "NUTS": (nuts, 5),
-    "HMC": (
-        lambda: kernels.HMC(model, step_size=0.12, num_leapfrogs=8, adapt_step_size=False),
-        12,
-    ),
-    "HMC, jitter": (
-        lambda: kernels.HMC(
-            model,
-            step_size=0.12,
-            num_leapfrogs=8,
-            jitter=0.5,
-            mass="diagonal",
-            adapt_step_size=False,
-            rows_at_once=4,
-        ),
-        12,
-    ),
+    **{f"HMC, {', '.join(map(str, row))}": (partial(hmc, *row), 12) for row in HMC_OPTIONS},
     "MALA": (lambda: kernels.MALA(model, step_size=0.02, adapt_step_size=False), 80),
     "RandomWalk": (lambda: kernels.RandomWalk(model, step_size=0.3, adapt_step_size=False), 80),
     "ChEES": (lambda: kernels.ChEES(model, step_size=0.15, trajectory_length=1.0), 10),
