@@ -4,12 +4,13 @@ from typing import Any
 
 from bayesnn_ppl.cli.kernel_tables import KERNELS
 from bayesnn_ppl.cli.methods import add_method, shown
-from bayesnn_ppl.cli.parser import Parser, choice, number, option, switch, whole, widths
+from bayesnn_ppl.cli.parser import Parser, choice, choices, number, option, switch, whole, widths
 from bayesnn_ppl.cli.prior_families import FAMILIES
 
 __all__ = [
     "AUGMENTATIONS",
     "COUNTS",
+    "GROUPS",
     "LIKELIHOODS",
     "MODEL_OPTIONS",
     "add_folder",
@@ -34,11 +35,20 @@ LIKELIHOODS = {
 }
 COUNTS = ("poisson", "negative_binomial")
 
-# Attributes of the parsed arguments that belong to some models. They are None where they were not
-# given, so that a command can refuse what does not apply.
-# Words of `bayesnn_ppl.augmentations`, which is not imported to read a command line.
+# Words of `bayesnn_ppl.storage` and `bayesnn_ppl.augmentations`, which are not imported to read a
+# command line.
+GROUPS = (
+    "log_likelihood",
+    "log_prior",
+    "posterior_predictive",
+    "observed_data",
+    "constant_data",
+    "functions",
+)
 AUGMENTATIONS = ("noise", "flip", "crop", "crop-reflect", "flip-crop")
 
+# Attributes of the parsed arguments that belong to some models. They are None where they were not
+# given, so that a command can refuse what does not apply.
 MODEL_OPTIONS = (
     "hidden",
     "activation",
@@ -178,6 +188,16 @@ def add_keep(parser: Parser, *, tensorboard: bool = True) -> None:
         type=whole(1),
         metavar="K",
         unit="draws",
+    )
+    option(
+        group,
+        "--keep-groups",
+        f"groups that ArviZ's functions look for, stored when the run is complete: "
+        f"{', '.join(GROUPS)}",
+        type=choices(*GROUPS),
+        metavar="NAME,NAME",
+        unit="words",
+        shown="none",
     )
     switch(group, "--bfloat16", "round kept weights to bfloat16: half the space on disk")
     option(

@@ -12,6 +12,7 @@ __all__ = [
     "Parser",
     "as_written",
     "choice",
+    "choices",
     "duration",
     "levels",
     "number",
@@ -184,6 +185,16 @@ def choice(*known: str) -> Callable[[str], str]:
         if text not in known:
             raise argparse.ArgumentTypeError(f"`{text}` is unknown. {near_misses(text, known)}")
         return text
+
+    return convert
+
+
+def choices(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """A few words of those, such as `one,two`."""
+    one = choice(*known)
+
+    def convert(text: str) -> tuple[str, ...]:
+        return tuple(one(part.strip()) for part in text.split(","))
 
     return convert
 

@@ -145,6 +145,12 @@ def what_is_kept(options: dict[str, Any], dataset: Any) -> Any:
     """
     words: dict[str, Any] = {"weights": "all", "moments": "moments", "functions": "none"}
     weights = words[options["keep"]]
+    groups = options["keep_groups"] or ()
+    if groups and weights != "all":
+        raise ValueError(
+            f"--keep-groups are made from the weights, and --keep {options['keep']} keeps no draws "
+            "of them. Leave one of the two out."
+        )
     rows = options["probe_rows"]
     if rows is None:
         outputs = dataset.classes or int(np.prod(np.shape(dataset.train.y)[1:]))
@@ -160,7 +166,11 @@ def what_is_kept(options: dict[str, Any], dataset: Any) -> Any:
             "Leave one of the two out."
         )
     return bnn.Keep(
-        weights=weights, every=options["keep_every"], bfloat16=options["bfloat16"], probe=probe
+        weights=weights,
+        every=options["keep_every"],
+        bfloat16=options["bfloat16"],
+        probe=probe,
+        groups=groups,
     )
 
 

@@ -29,7 +29,7 @@ class Method:
         self.arguments = argparse.Namespace(**vars(arguments))
         given = vars(self.arguments)
         idle = {"keep": "weights", "keep_every": 1, "bfloat16": False, "reference": None}
-        idle |= {"probe_rows": None, "tensorboard": False}
+        idle |= {"keep_groups": None, "probe_rows": None, "tensorboard": False}
         for name, usual in idle.items():
             if given.get(name, usual) != usual:
                 raise ValueError(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import main, zoo
+from bayesnn_ppl import storage
+from bayesnn_ppl.cli import main, options, zoo
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.runs import default_folder
 from bayesnn_ppl.identity import describe
@@ -44,12 +45,24 @@ def test_a_run_without_weights_is_diagnosed_scored_and_goes_on(tmp_path, capsys)
         ("--keep functions --probe-rows 0", "--probe-rows 0"),
         ("--keep moments --keep-every 2", "keeps none"),
         ("--keep some", "--keep"),
+        ("--keep moments --keep-groups log_prior", "--keep-groups are made from the weights"),
+        ("--keep-groups log_priors", "Did you mean `log_prior`"),
     ],
 )
 def test_contradictions_about_what_is_kept(line, words, tmp_path, capsys):
     assert main(["sample", "linear", "--out", str(tmp_path / "run"), *line.split()]) in (1, 2)
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_groups_for_arviz_are_kept(tmp_path, capsys):
+    assert options.GROUPS == storage.GROUPS
+    run = tmp_path / "run"
+    line = f"sample linear --keep-groups log_likelihood,observed_data --out {run} --quiet"
+    assert main([*line.split(), *TINY]) == 0
+    tree = bnn.load(run).tree
+    assert {"log_likelihood", "observed_data"} < set(tree) and "log_prior" not in tree
+    assert tree["log_likelihood"]["y"].shape == (2, 20, 398)
 
 
 def test_a_run_holds_what_rebuilds_it(linear_run):
