@@ -21,7 +21,7 @@ from bayesnn_ppl.posterior import Posterior
 __all__ = ["find_step_size"]
 
 _RATIO = 8.0  # up from a step that passes; temperatures are off by O(ε)
-_MOST_RUNGS = 10
+_MOST_RUNGS = 16
 # Between the longest step that passed and the shortest that did not: how many are tried, and at
 # which ratio of the two none is.
 _REFINED, _NEAR = 3, 2.5
@@ -149,21 +149,22 @@ def _search(step_size: float, tolerance: float, pilot: Callable[[float], PilotRu
     """Up or down until the verdict changes, then in between until the last two are near.
 
     It ends where a pilot on the way down is too short to tell: of shorter steps it says no more.
+    Where none has passed, pilots begin where the way to the posterior ended, which may be far from
+    it; once one has, what failed there is tried again.
     """
     good = bad = None
     refined = 0
     for _ in range(_MOST_RUNGS):
         run = pilot(step_size)
         if run.passed:
-            good = step_size
+            good, bad = step_size, None if good is None else bad
         else:
             bad = step_size
         if good is not None and bad is not None:
             if refined == _REFINED or bad / good < _NEAR:
                 return
             refined += 1
-            # After a long way down the failure says little of where between the two it changes.
-            step_size = good * min(math.sqrt(bad / good), _RATIO)
+            step_size = good * math.sqrt(bad / good)
         elif run.passed:
             step_size *= _RATIO
         elif run.status == "not known":
