@@ -23,6 +23,7 @@ from bayesnn_ppl.inference.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.noisy_programs import check_training_of_noise
 from bayesnn_ppl.inference.provenance import describe_fit
+from bayesnn_ppl.inference.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
 from bayesnn_ppl.inference.training_record import TrainingRecord
 from bayesnn_ppl.mesh import default_mesh
@@ -252,6 +253,8 @@ def make_fit(
     targets = check_targets(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets, all_rows=not simulated)
     check_task(y, summary)
+    if not simulated:
+        warn_beyond_prior(model, inputs, targets, summary)
     check_training_of_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)
