@@ -81,11 +81,19 @@ def check_support(fn: Any, y: np.ndarray, name: str) -> None:
 def _allowed(base: Any) -> str:
     """What lies in the support, and what to do about targets that do not."""
     support = base.support
+    unstandardised = (
+        'Load data with `standardise="inputs"` (in a shell `--standardise inputs`), or take '
+        "standardised targets back: "
+    )
     if support is constraints.nonnegative_integer:
         return (
-            "counts must be 0, 1, 2, … in the data's own units. Load data with "
-            '`standardise="inputs"`, or take standardised counts back: '
+            f"counts must be 0, 1, 2, … in the data's own units. {unstandardised}"
             "`np.rint(y.standardisation.undo_y(y))`. Other numbers need another likelihood."
+        )
+    if not support.is_discrete:
+        return (
+            f"its support is {support}. {unstandardised}`y.standardisation.undo_y(y)`. Other "
+            "numbers need another likelihood."
         )
     allowed = (
         f"labels must be 0 … {support.upper_bound}"

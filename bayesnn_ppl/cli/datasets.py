@@ -22,6 +22,8 @@ DATA_OPTIONS = (
     "vocabulary",
 )
 
+_STANDARDISED: dict[str, Any] = {"all": True, "inputs": "inputs", "none": False}
+
 
 def add_data(parser: Parser) -> None:
     """Which data, and which part of them is held out."""
@@ -35,6 +37,16 @@ def add_data(parser: Parser) -> None:
         unit="name or path",
     )
     add_split(group)
+    option(
+        group,
+        "--standardise",
+        "what is mapped to mean 0 and standard deviation 1 of the training rows; a likelihood of "
+        "positive numbers or counts needs its targets as they are",
+        type=choice(*_STANDARDISED),
+        metavar="{" + ",".join(_STANDARDISED) + "}",
+        unit="word",
+        shown="all, and inputs for counts",
+    )
     option(
         group,
         "--subset",
@@ -123,12 +135,14 @@ def add_split(group: object) -> None:
 def load_data(options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The data set of the options, and the arguments of `data.load` that bring it back.
 
-    Counts stay as they are, and their inputs are standardised.
+    Without `--standardise` counts stay as they are, and their inputs are standardised.
     """
     given = {name: options[name] for name in DATA_OPTIONS if options[name] is not None}
     if "vocabulary" in given:
         given["vocabulary"] = str(Path(given["vocabulary"]).resolve())
-    if options.get("likelihood") in COUNTS:
+    if options["standardise"] is not None:
+        given["standardise"] = _STANDARDISED[options["standardise"]]
+    elif options.get("likelihood") in COUNTS:
         given["standardise"] = "inputs"
     dataset = bnn.data.load(options["data"], **given)
     assert dataset.loaded_by is not None

@@ -55,6 +55,24 @@ def test_contradictions_about_what_is_kept(line, words, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_targets_can_stay_as_they_are(tmp_path, capsys):
+    """For programs of positive numbers, in a shell as in Python, and the run remembers it."""
+    (tmp_path / "times.py").write_text(
+        "import numpyro, numpyro.distributions as dist\n"
+        "def model(x, y=None, *, batch_size=None):\n"
+        "    scale = numpyro.sample('scale', dist.LogNormal(5.0, 1.0))\n"
+        "    with numpyro.plate('data', x.shape[0]):\n"
+        "        numpyro.sample('y', dist.Exponential(1 / scale), obs=y)\n"
+    )
+    line = f"sample {tmp_path / 'times.py'} --kernel random-walk --out {tmp_path / 'run'} --quiet"
+    assert main([*line.split(), *TINY]) == 1
+    assert "`--standardise inputs`" in capsys.readouterr().err
+    assert main([*line.split(), "--standardise", "inputs", *TINY]) == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["data"]["standardise"] == "inputs"
+    assert bnn.load(tmp_path / "run").standardisation["y_scale"] == 1.0
+
+
 def test_groups_for_arviz_are_kept(tmp_path, capsys):
     assert options.GROUPS == storage.GROUPS
     run = tmp_path / "run"

@@ -64,6 +64,12 @@ def misspelled_prior(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(net(x), 1.0), obs=y)
 
 
+def times(x, y=None):
+    scale = numpyro.sample("scale", dist.LogNormal())
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Weibull(scale, 1.0 + x[:, 0] ** 2), obs=y)
+
+
 def two_plates(x, y=None, *, batch_size=None):
     w = numpyro.sample("w", dist.Normal(0, 1))
     with numpyro.plate("data", x.shape[0], dim=-2), numpyro.plate("outputs", 2, dim=-1):
@@ -183,6 +189,12 @@ CASES = {
         X,
         LABELS,
         r"y\[2\] = 2 cannot come from the model's Bernoulli",
+    ),
+    "negative time": (
+        times,
+        X,
+        Y,
+        r"Weibull likelihood: its support is .*`--standardise inputs`.*undo_y",
     ),
     "too large for int32": (LINEAR, np.full((12, 3), 2**40), Y, "do not fit 32 bits"),
     "too large for float32": (LINEAR, X * 1e300, Y, "too large for single precision"),
