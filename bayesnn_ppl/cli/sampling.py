@@ -66,6 +66,8 @@ def _sample(arguments: argparse.Namespace, team: Any, data_devices: int) -> int:
     program, model, path = chosen_model(arguments, dataset)
     talk = not (arguments.quiet or arguments.json)
     if arguments.step_size == "auto":
+        if talk:
+            note("Looking for a step size by short runs.")
         with failures_named(path):
             x, y = dataset.train
             options["step_size"] = find_step(program, x, y, options, report=note if talk else None)

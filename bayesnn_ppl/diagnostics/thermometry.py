@@ -213,7 +213,17 @@ class Thermometry:
         if self.functions:
             read = [a.configurational.value for a in self.functions if a.configurational]
             ranges.append(f"function outputs {min(read):.3g} to {max(read):.3g}")
-        return f"{self.status}; T = {self.temperature:g}, " + ", ".join(ranges)
+        word: str = self.status
+        kinds = {a.status for a in (*self.arrays, *self.functions)}
+        if self.moved and kinds <= {"right", "not known"}:  # it is not the spreads that are wrong
+            spreads = "not known" if "not known" in kinds else "right"
+            word = f"{spreads}, means off in {self.moved} of {len(self.shifts)} directions"
+        return f"{word}; T = {self.temperature:g}, " + ", ".join(ranges)
+
+    @property
+    def moved(self) -> int:
+        """In how many directions the mean of the function outputs is off."""
+        return sum(r.lower > SHIFTED or r.upper < -SHIFTED for r in self.shifts)
 
     def readings(self) -> dict[str, np.ndarray]:
         """Thermometer -> `(value, lower, upper)` of each array, (arrays, 3); what plots take."""

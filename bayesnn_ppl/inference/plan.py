@@ -291,7 +291,8 @@ def _execute(
         probe = None if plan.probe is None else (plan.probe.x, plan.probe.y)
         compiled = settings if plan.stream is None else plan.stream.settings(settings)
         shape = None if plan.stream is None else plan.stream.blocks
-        program = compile_program(compiled, keys, plan.values, plan.x, plan.y, probe, shape)
+        with bar.compiling():
+            program = compile_program(compiled, keys, plan.values, plan.x, plan.y, probe, shape)
         watch = Watch(plan.probe, plan.standardisation)
         run_of = Run if blocks is None else partial(StreamedRun, blocks=blocks)
         run = run_of(

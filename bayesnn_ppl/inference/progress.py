@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -68,6 +70,18 @@ class ProgressBar:
             self._bar.console.print(text, highlight=False, markup=False)
         elif self._shown:
             print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Show on a terminal or in a notebook that a program is being compiled."""
+        if self._bar is None:
+            yield
+            return
+        task = self._bar.add_task("compile", total=None, note=f"× {self._chains} chains")
+        try:
+            yield
+        finally:
+            self._bar.remove_task(task)
 
     def phase(self, name: str, total: int, done: int = 0) -> None:
         """Start a phase of `total` draws, of which `done` were made before."""

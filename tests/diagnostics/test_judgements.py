@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from bayesnn_ppl.diagnostics import diagnose, precision_summary
+from bayesnn_ppl.diagnostics import diagnose, judge_temperatures, precision_summary
+from bayesnn_ppl.diagnostics.judgements import judge_exactness
 from bayesnn_ppl.diagnostics.tails import tail_shape
 
 CHAINS, DRAWS = 4, 1000
@@ -202,3 +203,18 @@ def test_a_constant_has_no_precision():
     found = precision_summary(values)
     assert np.isnan(found.mean_error[1]) and np.isfinite(found.mean_error[0])
     assert judged(values).converged
+
+
+def test_means_that_are_off_are_not_called_wrong_temperatures():
+    """Spreads right in all directions, and the mean off in one of three."""
+    generator = np.random.default_rng(0)
+    outputs = generator.normal(1.0, 0.3, size=(4, 500, 3))
+    moved = generator.normal(size=(4, 500, 3)) + np.array([0.0, 0.0, 0.6])
+    momenta = generator.chisquare(1, size=(4, 500, 1))
+    found = judge_temperatures(
+        ["w"], [1], kinetic=momenta, law="OBABO", functions=outputs, shifts=moved
+    )
+    assert found.status == "wrong" and found.moved == 1
+    assert found.brief().startswith("right, means off in 1 of 3 directions; T = 1, ")
+    judged = judge_exactness(False, found, kernel="SGHMC")
+    assert judged.status == "doubtful" and "temperatures wrong" not in judged.figure

@@ -71,10 +71,10 @@ def judge_exactness(
             f"spread as they should. {missing or _HOW}"
         )
     elif wide:
-        named = ", ".join(wide[:3]) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")
         sentence = (
             f"{without_at_start}, and temperatures are not known well enough to say that spreads "
-            f"are right to 20 %: {named}. Keep more draws, or read more gradients: "
+            f"are right to 20 %, in {len(wide)} of {len(temperatures.functions)} directions of the "
+            "function outputs. Keep more draws, or read more gradients: "
             "`posterior.diagnose(x, gradients=4000)`."
         )
     else:
