@@ -42,13 +42,21 @@ class Prediction:
     Attributes:
         task: "regression" or "classification".
         components: the mixture's components.
+        class_names: the name of each class, where the run was trained on a `Dataset`; else None.
         most_samples: how many samples can be drawn; None for any number.
     """
 
     most_samples: int | None = None
 
-    def __init__(self, components: Components, *, centre: Any = 0.0, scale: Any = 1.0) -> None:
-        self.components = components
+    def __init__(
+        self,
+        components: Components,
+        *,
+        centre: Any = 0.0,
+        scale: Any = 1.0,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        self.components, self.class_names = components, class_names
         self._centre, self._scale = np.asarray(centre), np.asarray(scale)
         self._known_quantiles: dict[float, np.ndarray] = {}
         self.task = "classification" if is_label(components.distribution) else "regression"
@@ -102,6 +110,20 @@ class Prediction:
                 "Use `.mean`, `.variance` and `.quantile(q)`."
             )
         return self.mean
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The most probable class of each row, shape (N, ...): names, or else numbers.
+
+        Raises:
+            ValueError: the observed site has no labels.
+        """
+        best = self.probabilities.argmax(axis=-1)
+        classes = self.probabilities.shape[-1]
+        named = list(self.class_names or ())[:classes]
+        if not named:
+            return best
+        return np.array([*named, *map(str, range(len(named), classes))])[best]
 
     @cached_property
     def _information(self) -> Any:
