@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.arguments import readable, whole_number
+from bayesnn_ppl.arguments import html_table, readable, whole_number
 from bayesnn_ppl.arrays import check_targets
 from bayesnn_ppl.components import (
     Components,
@@ -31,6 +31,8 @@ from bayesnn_ppl.components import (
 )
 
 __all__ = ["Prediction", "brief_sd", "function_values"]
+
+_MOST_CLASSES = 6  # in a table
 
 
 @readable
@@ -64,6 +66,23 @@ class Prediction:
     def _figures(self) -> dict[str, Any]:
         shape = tuple(predicted_shape(self.components.distribution))
         return {"task": self.task, "shape": shape, "draws": self.components.count}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, str(value)) for name, value in self._figures().items()]
+        return html_table("Prediction", [*rows, *self._known_rows()])
+
+    def _known_rows(self) -> list[tuple[str, str]]:
+        """What a table shows of quantities that have been computed; it computes none itself."""
+        if "_moments" not in vars(self):
+            more = "`.probabilities`, `.labels`" if self.task != "regression" else "`.quantile(q)`"
+            return [("values", f"computed when asked for: `.mean`, `.variance`, {more}")]
+        if self.task == "regression":
+            found = {"mean": self.mean, "sd": np.sqrt(self.variance)}
+            return [(name, f"{a.min():.4g} to {a.max():.4g}") for name, a in found.items()]
+        names, counts = np.unique(self.labels, return_counts=True)
+        shares = [f"{name} in {count}" for name, count in zip(names, counts, strict=True)]
+        more = ", ..." if len(shares) > _MOST_CLASSES else ""
+        return [("most probable class", ", ".join(shares[:_MOST_CLASSES]) + more)]
 
     @cached_property
     def _labels(self) -> Any:
