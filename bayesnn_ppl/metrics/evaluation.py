@@ -30,7 +30,6 @@ from bayesnn_ppl.metrics.scores import (
     nll_moment_matched,
     rmse,
 )
-from bayesnn_ppl.new_inputs import warn_targets_outside
 
 _MEANING = {
     "rmse": "root mean squared error of the predictive mean",
@@ -194,6 +193,8 @@ def evaluate(
         )
     if reference is not None:
         check_reference(reference, len(y))
+    from bayesnn_ppl.new_inputs import warn_targets_outside  # JAX, which scores do without
+
     prediction = posterior.predict() if recorded else posterior.predict(x)
     warn_targets_outside(y, getattr(posterior, "provenance", None) or {})
     if (most := getattr(prediction, "most_samples", None)) is not None:
