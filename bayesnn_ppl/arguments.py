@@ -1,15 +1,25 @@
 """What callers give, with the sentences that refuse it, and what they get, in a line or a table."""
 
 import difflib
+import functools
 import html
 import inspect
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["html_table", "natural", "near_misses", "positive", "readable", "whole_number"]
+__all__ = [
+    "html_table",
+    "natural",
+    "near_misses",
+    "no_attribute",
+    "positive",
+    "readable",
+    "told_names",
+    "whole_number",
+]
 
 _MOST_LETTERS = 60  # of one value in the line of a result
 
@@ -47,6 +57,33 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {shown}?"
     return f"There are {shown}" + (f" and {len(known) - 8} more." if len(known) > 8 else ".")
+
+
+def no_attribute(module: str, name: str, known: Iterable[str], hint: str = "") -> AttributeError:
+    """The error of a module's `__getattr__`, with `hint`, or else with the nearest names."""
+    # Python asks modules for names such as `__path__`, which nobody misspelt.
+    hint = "" if name.startswith("__") else ". " + (hint or near_misses(name, known))
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def told_names[**P, R](others: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function: by a name that another library has for an argument, its own is told.
+
+    Args:
+        others: that name -> the argument's name here.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            wrong = [f"`{others[name]}`, not `{name}`" for name in kwargs if name in others]
+            if wrong:
+                raise TypeError(f"`{function.__name__}` takes {'; '.join(wrong)}.")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def natural(names: Iterable[str]) -> list[str]:

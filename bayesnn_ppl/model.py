@@ -113,7 +113,8 @@ def bayesian_network(
 
     Args:
         network: a Flax Linen module, an instance of a Flax NNX module, or a function of `rngs`
-            that builds one (see `random_network`), mapping (N, ...) to (N, likelihood.outputs).
+            that builds one (see `random_network`), such as a class whose `__init__` needs no more,
+            mapping (N, ...) to (N, likelihood.outputs).
         prior: see `random_network`.
         likelihood: one of `bayesnn_ppl.likelihoods`.
         temperature: likelihood temperature T > 0, see `tempered`.
@@ -130,19 +131,16 @@ def bayesian_network(
         ...     bnn.likelihoods.gaussian())
     """
     if not isinstance(likelihood, Likelihood):
-        hint = (
-            " Call it: `likelihoods.gaussian()`, not `likelihoods.gaussian`."
-            if callable(likelihood)
-            else ""
-        )
+        hint = ""
+        if callable(likelihood):
+            hint = " Call it: `likelihoods.gaussian()`, not `likelihoods.gaussian`."
+        elif isinstance(likelihood, str):
+            hint = " A name is no likelihood: `likelihoods.gaussian()` makes one."
         raise TypeError(
             f"The likelihood must come from `bayesnn_ppl.likelihoods`, not {likelihood!r}.{hint}"
         )
     if isinstance(network, type):
-        raise TypeError(
-            f"The network must be an instance: `{network.__name__}(...)`, "
-            f"not the class `{network.__name__}`."
-        )
+        _check_class(network)
     if not isinstance(name, str) or not name or "/" in name or "." in name:
         raise ValueError(
             f"The network's name must be a non-empty string without '/' and '.', not {name!r}."
@@ -151,6 +149,24 @@ def bayesian_network(
     if isinstance(prior, Mapping):
         prior = by_name(prior)
     return BayesianNetwork(network, prior, likelihood, temperature, name)
+
+
+def _check_class(network: type) -> None:
+    """Refuse a class, unless it is one of Flax NNX that `rngs` alone make a module of."""
+    from flax import nnx
+
+    from bayesnn_ppl.nn.nnx_modules import builds_module
+
+    if builds_module(network):
+        return
+    name = network.__name__
+    if issubclass(network, nnx.Module):
+        raise TypeError(
+            f"The class `{name}` is not built from `rngs` alone. Give the function that builds it, "
+            f"`lambda rngs: {name}(..., rngs=rngs)`, or an instance, `{name}(...)`, which cannot "
+            'draw other initial weights (`init="network"`).'
+        )
+    raise TypeError(f"The network must be an instance: `{name}(...)`, not the class `{name}`.")
 
 
 def check_inputs(model: Any, x: np.ndarray) -> None:

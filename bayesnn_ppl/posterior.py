@@ -246,7 +246,7 @@ class Posterior:
         if x.shape[1:] != shape:
             raise ValueError(
                 f"`x` has rows of shape {x.shape[1:]}, but the model was trained on rows of shape "
-                f"{shape}."
+                f"{shape}.{' Give one row as `rows[None]`.' if x.shape == shape else ''}"
             )
         latents = self._latents() if latents is None else latents
         return Components(self.model, latents, x, memory=memory, float64=float64)
@@ -267,29 +267,33 @@ class Posterior:
         Args:
             x: inputs (N, ...), prepared as the training inputs were. None: the probe of the
                 run, from the function values kept there; that needs neither program nor weights.
-            raw: `x` is in the data's units, features in the order of training, and is
-                standardised here as the training rows were. A table, whose columns are matched by
-                name, goes through `data.transform(table)`.
+            raw: `x` is in the data's units, and is standardised here as the training rows were:
+                an array with the features in the order of training, or a table of pandas or
+                polars, whose columns are matched by name.
             memory: bytes that intermediate arrays may take, about.
 
         Raises:
             ValueError: no program, no weights, no probe, `x` is not an array of finite numbers, or
-                `raw` of a run that does not know how its inputs were standardised.
+                `raw` of rows that are standardised already, of a table that lacks a feature, or of
+                a run that does not know how its inputs were standardised.
 
         Warns:
             UserWarning: inputs lie far outside those of training.
         """
+        run = self.provenance
         if raw:
-            x = standardised(x, self.standardisation)
-        units = self.standardisation
-        centre, scale = (units["y_mean"], units["y_scale"]) if units else (0.0, 1.0)
+            x = standardised(x, run)
+        units = run["standardisation"]
+        known: dict[str, Any] = {
+            "centre": units["y_mean"] if units else 0.0,
+            "scale": units["y_scale"] if units else 1.0,
+            "class_names": (run.get("dataset") or {}).get("class_names"),
+        }
         if x is None:
-            return RecordedPrediction(
-                self._recorded(), self._probe()[1], centre=centre, scale=scale
-            )
+            return RecordedPrediction(self._recorded(), self._probe()[1], **known)
         components = self._components(x, memory)
-        warn_outside(components.x, self.provenance)
-        return Prediction(components, centre=centre, scale=scale)
+        warn_outside(components.x, run, given=x)
+        return Prediction(components, **known)
 
     def is_trained_on(self, x: Any, y: Any) -> bool:
         """Whether these are the training data, prepared as `sample` was given them.
@@ -360,7 +364,7 @@ class Posterior:
             )
             return {name: self._by_chain(a, "predictions") for name, a in values.items()}
         components = self._components(x, memory)
-        warn_outside(components.x, self.provenance)
+        warn_outside(components.x, self.provenance, given=x)
         values = function_values(components)
         return {name: self._by_chain(a, "posterior") for name, a in values.items()}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.arguments import readable, whole_number
+from bayesnn_ppl.arguments import html_table, readable, whole_number
 from bayesnn_ppl.arrays import check_targets
 from bayesnn_ppl.components import (
     Components,
@@ -32,6 +32,8 @@ from bayesnn_ppl.components import (
 
 __all__ = ["Prediction", "brief_sd", "function_values"]
 
+_MOST_CLASSES = 6  # in a table
+
 
 @readable
 class Prediction:
@@ -42,13 +44,21 @@ class Prediction:
     Attributes:
         task: "regression" or "classification".
         components: the mixture's components.
+        class_names: the name of each class, where the run was trained on a `Dataset`; else None.
         most_samples: how many samples can be drawn; None for any number.
     """
 
     most_samples: int | None = None
 
-    def __init__(self, components: Components, *, centre: Any = 0.0, scale: Any = 1.0) -> None:
-        self.components = components
+    def __init__(
+        self,
+        components: Components,
+        *,
+        centre: Any = 0.0,
+        scale: Any = 1.0,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        self.components, self.class_names = components, class_names
         self._centre, self._scale = np.asarray(centre), np.asarray(scale)
         self._known_quantiles: dict[float, np.ndarray] = {}
         self.task = "classification" if is_label(components.distribution) else "regression"
@@ -56,6 +66,23 @@ class Prediction:
     def _figures(self) -> dict[str, Any]:
         shape = tuple(predicted_shape(self.components.distribution))
         return {"task": self.task, "shape": shape, "draws": self.components.count}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, str(value)) for name, value in self._figures().items()]
+        return html_table("Prediction", [*rows, *self._known_rows()])
+
+    def _known_rows(self) -> list[tuple[str, str]]:
+        """What a table shows of quantities that have been computed; it computes none itself."""
+        if "_moments" not in vars(self):
+            more = "`.probabilities`, `.labels`" if self.task != "regression" else "`.quantile(q)`"
+            return [("values", f"computed when asked for: `.mean`, `.variance`, {more}")]
+        if self.task == "regression":
+            found = {"mean": self.mean, "sd": np.sqrt(self.variance)}
+            return [(name, f"{a.min():.4g} to {a.max():.4g}") for name, a in found.items()]
+        names, counts = np.unique(self.labels, return_counts=True)
+        shares = [f"{name} in {count}" for name, count in zip(names, counts, strict=True)]
+        more = ", ..." if len(shares) > _MOST_CLASSES else ""
+        return [("most probable class", ", ".join(shares[:_MOST_CLASSES]) + more)]
 
     @cached_property
     def _labels(self) -> Any:
@@ -102,6 +129,20 @@ class Prediction:
                 "Use `.mean`, `.variance` and `.quantile(q)`."
             )
         return self.mean
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The most probable class of each row, shape (N, ...): names, or else numbers.
+
+        Raises:
+            ValueError: the observed site has no labels.
+        """
+        best = self.probabilities.argmax(axis=-1)
+        classes = self.probabilities.shape[-1]
+        named = list(self.class_names or ())[:classes]
+        if not named:
+            return best
+        return np.array([*named, *map(str, range(len(named), classes))])[best]
 
     @cached_property
     def _information(self) -> Any:

@@ -1,6 +1,6 @@
 """Predictions at inputs whose function values a run has kept: no weights and no program."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ class RecordedPrediction(Prediction):
             perhaps `log_likelihood` (S, N) and `exact` (S, N, ...).
         targets: the probe's targets (N, ...) in the model's units, or None.
         centre, scale: data = centre + scale · model's units.
+        class_names: see `Prediction`.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class RecordedPrediction(Prediction):
         *,
         centre: Any = 0.0,
         scale: Any = 1.0,
+        class_names: Sequence[str] | None = None,
     ) -> None:
-        self._kept, self.targets = kept, targets
+        self._kept, self.targets, self.class_names = kept, targets, class_names
         self._centre, self._scale = np.asarray(centre), np.asarray(scale)
         self.task = "classification" if "probability" in kept else "regression"
         self.count = self.most_samples = len(kept["y"])

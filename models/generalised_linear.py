@@ -18,7 +18,7 @@ def linear(*, likelihood: Any = None, prior: Any = None, temperature: float = 1.
     """
     likelihood = bnn.likelihoods.gaussian() if likelihood is None else likelihood
     return bnn.bayesian_network(
-        bnn.nn.MLP((), outputs=likelihood.outputs),
+        bnn.nn.MLP((), outputs=getattr(likelihood, "outputs", None)),
         bnn.priors.normal(1.0) if prior is None else prior,
         likelihood,
         temperature=temperature,

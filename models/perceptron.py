@@ -7,7 +7,7 @@ import bayesnn_ppl as bnn
 
 def mlp(
     *,
-    hidden: tuple[int, ...] = (50, 50),
+    hidden: int | tuple[int, ...] = (50, 50),
     likelihood: Any = None,
     prior: Any = None,
     activation: str = "tanh",
@@ -16,15 +16,18 @@ def mlp(
     """A multilayer perceptron with any likelihood.
 
     Args:
-        hidden: widths of the hidden layers.
+        hidden: widths of the hidden layers; a number is that of a single one.
         likelihood: default `likelihoods.gaussian()`, with a learned noise scale.
         prior: default `priors.fan_in_normal()`, which keeps the functions' size as width grows.
         activation: see `nn.MLP`.
         temperature: likelihood temperature.
     """
     likelihood = bnn.likelihoods.gaussian() if likelihood is None else likelihood
+    widths = (hidden,) if isinstance(hidden, int) else tuple(hidden)
+    # `bayesian_network` says what is wrong with what has no outputs.
+    outputs = getattr(likelihood, "outputs", None)
     return bnn.bayesian_network(
-        bnn.nn.MLP(tuple(hidden), outputs=likelihood.outputs, activation=activation),
+        bnn.nn.MLP(widths, outputs=outputs, activation=activation),
         bnn.priors.fan_in_normal() if prior is None else prior,
         likelihood,
         temperature=temperature,

@@ -12,6 +12,7 @@ from numpyro import handlers
 from numpyro.infer.util import log_density, potential_energy
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.training_starts import initialised_sites
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3))
@@ -274,10 +275,67 @@ def test_networks_that_mcmc_cannot_serve_are_refused(network, sentence):
         run(model)
 
 
+class Width(flax.nnx.Module):
+    def __init__(self, width=4, *, rngs):
+        self.layer = flax.nnx.Linear(3, width, rngs=rngs)
+        self.last = flax.nnx.Linear(width, 1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(self.layer(x))
+
+
+class NeedsWidth(Width):
+    def __init__(self, width, rngs):
+        super().__init__(width, rngs=rngs)
+
+
+@pytest.mark.parametrize("kind", [Width, TwoLayers])
+def test_a_class_that_rngs_alone_build_is_a_network_that_can_start_at_its_own_weights(kind):
+    prior, likelihood = bnn.priors.normal(), bnn.likelihoods.gaussian(1.0)
+    model = bnn.bayesian_network(kind, prior, likelihood)
+    built = bnn.bayesian_network(lambda rngs: kind(rngs=rngs), prior, likelihood)
+    assert parameters(model, 0).keys() == parameters(built, 0).keys() != set()
+    found, expected = (initialised_sites(m, X, Y) for m in (model, built))
+    assert found.keys() == expected.keys() == parameters(model, 0).keys()
+
+
+def test_a_class_that_needs_more_than_rngs_is_told_the_function_that_builds_it():
+    with pytest.raises(TypeError, match=r"`lambda rngs: NeedsWidth\(\.\.\., rngs=rngs\)`"):
+        bnn.bayesian_network(NeedsWidth, bnn.priors.normal(), bnn.likelihoods.gaussian())
+
+
+def test_a_number_is_the_width_of_a_single_layer():
+    assert bnn.models.mlp(hidden=16).network == bnn.models.mlp(hidden=(16,)).network
+
+
+def test_slips_in_names_are_answered():
+    for name, sentence in {
+        "NUTS": "It is NumPyro's: `from numpyro.infer import NUTS`",
+        "SGMC": r"Did you mean `SGHMC`",
+    }.items():
+        with pytest.raises(AttributeError, match=sentence):
+            getattr(bnn.kernels, name)
+    for name, meant in {"normal": "gaussian", "studentt": "student_t"}.items():
+        with pytest.raises(AttributeError, match=f"Did you mean `{meant}`"):
+            getattr(bnn.likelihoods, name)
+    with pytest.raises(AttributeError, match=r"no attribute '__path_'$"):
+        bnn.likelihoods.__path_  # noqa: B018
+    kernel = bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=1)
+    with pytest.raises(TypeError, match="`sample` takes `warmup`, not `num_warmup`; `draws`, not"):
+        bnn.sample(kernel, X, Y, num_warmup=5, num_samples=5)
+    with pytest.raises(TypeError, match="`chains`, not `num_chains`; `progress`, not `progress_b"):
+        bnn.sample(kernel, X, Y, warmup=5, draws=5, num_chains=2, progress_bar=False)
+
+
 def test_arguments_of_bayesian_network_are_checked():
     network, prior = bnn.nn.MLP((), outputs=1), bnn.priors.normal()
     with pytest.raises(TypeError, match=r"Call it: `likelihoods.gaussian\(\)`"):
         bnn.bayesian_network(network, prior, bnn.likelihoods.gaussian)
+    for build in (bnn.models.mlp, bnn.models.linear):
+        with pytest.raises(TypeError, match=r"Call it: `likelihoods.gaussian\(\)`"):
+            build(likelihood=bnn.likelihoods.gaussian)
+        with pytest.raises(TypeError, match=r"not 'gaussian'.*`likelihoods.gaussian\(\)` makes"):
+            build(likelihood="gaussian")
     with pytest.raises(TypeError, match="must be an instance"):
         bnn.bayesian_network(bnn.nn.MLP, prior, bnn.likelihoods.gaussian())
     with pytest.raises(ValueError, match="without '/' and '.'"):

@@ -10,6 +10,8 @@ import pytest
 from numpyro.infer import Predictive, log_likelihood
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.metrics.checks import far_inputs_expected
+from bayesnn_ppl.new_inputs import input_range, standardised, warn_targets_outside
 
 DATA = {name: bnn.data.load(name) for name in ("diabetes", "wine")}
 RAW = {name: data.standardisation.undo_x(data.test.x) for name, data in DATA.items()}
@@ -51,14 +53,43 @@ def test_the_columns_of_a_table_are_matched_by_name(library):
         data.transform(library.DataFrame(columns))
 
 
+@pytest.mark.parametrize("library", [pandas, polars])
+def test_predict_matches_the_columns_of_a_table_in_the_datas_units(runs, library):
+    data, raw, posterior = DATA["diabetes"], RAW["diabetes"], runs["diabetes"]
+    columns = {name: raw[:, j] for j, name in reversed(list(enumerate(data.feature_names)))}
+    expected = posterior.predict(data.test.x).mean
+    found = posterior.predict(library.DataFrame(columns), raw=True).mean
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    del columns["bmi"]
+    with pytest.raises(ValueError, match=r"`x` lacks 1 of the 10 features of .*`bmi`"):
+        posterior.predict(library.DataFrame(columns), raw=True)
+
+
+def test_rows_are_not_standardised_twice(runs):
+    data, raw = DATA["diabetes"], RAW["diabetes"]
+    rows = data.transform(raw)
+    for again in (rows, rows[:3], rows.copy(), data.standardisation.apply_x(raw)):
+        with pytest.raises(ValueError, match="already standardised.*Leave `raw` out"):
+            runs["diabetes"].predict(again, raw=True)
+    with pytest.raises(ValueError, match=r"already standardised.*`numpy\.asarray\(x\)`"):
+        data.standardisation.apply_x(rows)
+    assert type(rows + 1) is type(data.standardisation.undo_x(rows)) is np.ndarray
+    # A map that changes nothing can be applied as often as one likes.
+    same = bnn.data.Standardisation.identity(10)
+    np.testing.assert_array_equal(same.apply_x(same.apply_x(raw)), raw)
+
+
 def test_what_cannot_be_transformed_says_why(runs):
     data, posterior, raw = DATA["diabetes"], runs["diabetes"], RAW["diabetes"]
     with pytest.raises(ValueError, match=r"must have shape \(n, 10\).*Give one row as"):
         data.transform(raw[0])
     with pytest.raises(ValueError, match="no `x` is given"):
         posterior.predict(raw=True)
+    with pytest.raises(ValueError, match=r"rows of shape \(\), but .*one row as `rows\[None\]`"):
+        posterior.predict(data.test.x[0])
+    nameless = posterior.provenance | {"dataset": None}
     with pytest.raises(ValueError, match="does not know the names of its features"):
-        posterior.predict(pandas.DataFrame(raw), raw=True)
+        standardised(pandas.DataFrame(raw), nameless)
     plain = sampled("diabetes", np.asarray(data.train.y))
     with pytest.raises(ValueError, match="does not know how its inputs were standardised"):
         plain.predict(raw, raw=True)
@@ -66,11 +97,21 @@ def test_what_cannot_be_transformed_says_why(runs):
 
 def test_inputs_far_outside_the_training_range_are_reported(runs):
     posterior, x = runs["diabetes"], DATA["diabetes"].test.x
-    far = "44 of 44 rows of `x` lie far outside .*feature 0 is .*4 features more.*raw=True"
+    far = r"44 of 44 rows of `x` lie far .*`age` is 79, and was .*4 features more.*raw=True"
     for asked in (posterior.predict, posterior.function_values, posterior.diagnose):
         with pytest.warns(UserWarning, match=far) as caught:
             asked(RAW["diabetes"])
         assert {w.filename for w in caught if "far outside" in str(w.message)} == {__file__}
+    # Rows that are known to be standardised are shown as they were given, and not so advised.
+    units = DATA["diabetes"].standardisation
+    far = "`age` is 7900, and was 19 to 79 in training.*look at the units of these columns"
+    for asked in (
+        lambda: posterior.predict(100 * RAW["diabetes"], raw=True),
+        lambda: posterior.function_values(units.apply_x(100 * RAW["diabetes"]).astype("f4")),
+    ):
+        with pytest.warns(UserWarning, match=far) as caught:
+            asked()
+        assert "raw=True" not in str(caught[0].message)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         posterior.predict(x)
@@ -79,12 +120,46 @@ def test_inputs_far_outside_the_training_range_are_reported(runs):
         posterior.predict((high + 0.99 * (high - low))[None])
 
 
-def test_token_ids_and_images_have_their_ranges():
-    from bayesnn_ppl.new_inputs import input_range
+def test_targets_far_outside_the_training_range_are_reported(runs):
+    posterior, data = runs["diabetes"], DATA["diabetes"]
+    y = data.standardisation.undo_y(data.test.y)
+    far = r"of 44 rows of `y` lie far .*`disease progression` is 317, and was .*apply_y\(y\)"
+    with pytest.warns(UserWarning, match=far) as caught:
+        bnn.metrics.evaluate(posterior, data.test.x, y, samples=2)
+    assert {w.filename for w in caught} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bnn.metrics.evaluate(posterior, *data.test, samples=2)
+        warn_targets_outside(y, posterior.provenance | {"target_range": None})  # an older run
+        with far_inputs_expected():
+            warn_targets_outside(y, posterior.provenance)
+    known = bnn.data.StandardisedTarget(np.full(3, 100.0), data.standardisation)
+    with pytest.warns(UserWarning, match="and was 31 to 346 in training.*units of the target"):
+        warn_targets_outside(known, posterior.provenance)
+    assert runs["wine"].provenance["target_range"] is None
 
+
+def test_token_ids_and_images_have_their_ranges():
     assert input_range(np.zeros((4, 7), np.int32)) is None
     pixels = np.stack([np.zeros((5, 2, 2)), np.ones((5, 2, 2))], axis=-1).astype(np.float32)
     assert input_range(pixels) == {"low": [0.0, 1.0], "high": [0.0, 1.0]}
+
+
+def test_classes_have_their_names(runs):
+    posterior, data = runs["wine"], DATA["wine"]
+    prediction = posterior.predict(data.test.x)
+    assert prediction.class_names == list(data.class_names)
+    best = prediction.probabilities.argmax(-1)
+    np.testing.assert_array_equal(prediction.labels, np.array(data.class_names)[best])
+    prediction.class_names = None
+    np.testing.assert_array_equal(prediction.labels, best)
+    prediction.class_names = ["a", "b"]  # a third class is in no row of the data
+    assert set(prediction.labels) <= {"a", "b", "2"}
+    for y in (data.test.y, np.asarray(data.test.y)):
+        found = bnn.metrics.evaluate(posterior, data.test.x, y)
+        assert [one.name for one in found.by_class] == list(data.class_names)
+    with pytest.raises(ValueError, match="Only a model with labels"):
+        runs["diabetes"].predict(DATA["diabetes"].test.x).labels  # noqa: B018
 
 
 def test_labels_are_no_numbers_of_a_regression():

@@ -11,6 +11,8 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.arguments import html_table, natural, readable
 from bayesnn_ppl.data.target import Target
+from bayesnn_ppl.diagnostics.prior_words import figure_lines
+from bayesnn_ppl.recorded import RecordedPrediction
 
 COLOURS = re.compile(r"color|background|#[0-9a-f]{3,6}\b|rgb", re.I)
 
@@ -107,6 +109,25 @@ def test_the_figures_that_a_reader_wants_first(results):
     shown = Cells(results["posterior"]._repr_html_()).cells
     assert {"HMC", "net.Dense_0.kernel", "(2, 1)"} <= set(shown)
     assert "36 for training, 4 for tests" in Cells(results["data"]._repr_html_()).cells
+
+
+def test_a_table_says_of_a_prior_what_print_says(results):
+    prior = results["prior"]
+    shown = Cells(prior._repr_html_()).cells
+    assert prior.verdict in shown and f"{prior.draws} at {prior.rows} inputs" in shown
+    assert {text for pair in figure_lines(prior) for text in pair} <= set(shown)
+
+
+def test_a_table_of_a_prediction_computes_nothing_and_shows_what_is_computed(results, data):
+    prediction = results["posterior"].predict(data.test.x)
+    shown = Cells(prediction._repr_html_()).cells
+    assert "_moments" not in vars(prediction) and "asked for: `.mean`" in " ".join(shown)
+    mean = prediction.mean
+    assert f"{mean.min():.4g} to {mean.max():.4g}" in Cells(prediction._repr_html_()).cells
+    kept = {"probability": np.array([[[0.9, 0.1], [0.2, 0.8]]]), "y": np.zeros((1, 2), int)}
+    labels = RecordedPrediction(kept, None, class_names=["cat", "dog"])
+    assert labels.probabilities.shape == (2, 2)
+    assert "cat in 1, dog in 1" in Cells(labels._repr_html_()).cells
 
 
 def test_a_kernel_shows_what_it_hands_on_to_its_base():

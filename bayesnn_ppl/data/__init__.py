@@ -14,7 +14,7 @@ from bayesnn_ppl.data.openml import load_openml
 from bayesnn_ppl.data.splits import uci_split_indices
 from bayesnn_ppl.data.standardisation import Standardisation
 from bayesnn_ppl.data.streams import Stream, stream
-from bayesnn_ppl.data.target import Labels, StandardisedTarget
+from bayesnn_ppl.data.target import Labels, StandardisedInputs, StandardisedTarget
 from bayesnn_ppl.data.text import build_vocabulary, encode_texts, read_vocabulary
 from bayesnn_ppl.data.tfds import load_tfds
 
@@ -23,6 +23,7 @@ __all__ = [
     "Labels",
     "Split",
     "Standardisation",
+    "StandardisedInputs",
     "StandardisedTarget",
     "Stream",
     "build_vocabulary",

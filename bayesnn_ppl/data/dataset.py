@@ -119,7 +119,9 @@ class Dataset:
                 pandas or polars, whose columns are matched by name; others are ignored.
 
         Returns:
-            float32 (n, ...), standardised as the training rows were; int32 for token ids.
+            float32 (n, ...), standardised as the training rows were, which the array knows: it
+            is refused with `raw=True`. A NumPy function of it gives a plain array. int32 for
+            token ids.
 
         Raises:
             ValueError: a feature is absent, no number, missing or infinite, or rows have another
@@ -254,7 +256,7 @@ def assemble_parts(
     def part(pair: tuple[np.ndarray, np.ndarray]) -> Split:
         x, y = pair
         kept = x.dtype in (np.float32, np.int32)
-        inputs = _frozen(x if kept else x.astype(np.float32))
+        inputs = _frozen(np.asarray(x if kept else x.astype(np.float32)))
         if task == "classification":
             return Split(inputs, Labels(_frozen(y.astype(np.int32)), standardisation))
         targets = _frozen(standardisation.apply_y(y).astype(np.float32))

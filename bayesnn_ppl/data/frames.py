@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 
+_MOST_ADDED = 8
 NEW_ROWS = replace(checks.ARRAYS, table="The table `rows`", target="The target")
 
 
@@ -173,15 +174,33 @@ def features_of(
     columns = list(table.columns)
     absent = [name for name in feature_names if name not in columns]
     if absent:
+        # A column that is a feature itself cannot be meant by another name.
+        unmatched = [str(name) for name in columns if name not in feature_names]
+        hint = checks.nearest(absent[0], unmatched) or _absent_categories(absent, feature_names)
         raise ValueError(
             f"{origin.table} lacks {len(absent)} of the {len(feature_names)} features of the "
-            f"training data: {checks.listing(f'`{name}`' for name in absent)}."
-            f"{checks.nearest(absent[0], [str(name) for name in columns])} Its columns are "
-            f"{checks.listing(f'`{name}`' for name in columns)}. Columns are matched by name."
+            f"training data: {checks.listing(f'`{name}`' for name in absent)}.{hint} Its columns "
+            f"are {checks.listing(f'`{name}`' for name in columns)}. Columns are matched by name."
         )
     x = numbers(table, feature_names, origin)
     checks.check_finite(x, feature_names, origin)
     return x
+
+
+def _absent_categories(absent: Sequence[str], feature_names: Sequence[str]) -> str:
+    """What to do about columns of categories that new rows lack; nothing if names tell of none.
+
+    `pandas.get_dummies` names them `district_north`, `district_south`, ...
+    """
+    stems = {name: name.rpartition("_")[0] for name in feature_names}
+    present = {stems[name] for name in feature_names if name not in absent}
+    if any(not stems[name] or stems[name] not in present for name in absent):
+        return ""
+    named = ", ".join(map(repr, absent)) if len(absent) <= _MOST_ADDED else "..."
+    return (
+        " If these are 0/1 columns for categories that do not occur in the new rows, add them as "
+        f"zeros: `new.reindex(columns=[*new, {named}], fill_value=0)`."
+    )
 
 
 def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin) -> np.ndarray:

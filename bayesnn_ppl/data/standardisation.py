@@ -108,12 +108,23 @@ class Standardisation:
     def apply_x(self, x: Any) -> Any:
         """Standardised inputs, the shape of `x`.
 
-        JAX arrays stay JAX arrays of their precision; everything else gives float64.
+        JAX arrays stay JAX arrays of their precision; everything else gives float64
+        `StandardisedInputs`, which `predict` knows to be standardised.
 
         Raises:
-            ValueError: if the last axis of `x` does not have length d.
+            ValueError: if the last axis of `x` does not have length d, or `x` has been
+                standardised already.
         """
-        return (self._inputs(x) - self.x_mean) / self.x_scale
+        from bayesnn_ppl.data.target import StandardisedInputs
+
+        known = getattr(x, "standardisation", None)
+        if known is not None and not known.is_identity:
+            raise ValueError(
+                "`x` is already standardised. Pass inputs in the data's units, or "
+                "`numpy.asarray(x)` to apply the map a second time."
+            )
+        result = (self._inputs(x) - self.x_mean) / self.x_scale
+        return StandardisedInputs(result, self) if isinstance(result, np.ndarray) else result
 
     def undo_x(self, x: Any) -> Any:
         """Standardised inputs back to the data's units, the shape of `x`; see `apply_x`.

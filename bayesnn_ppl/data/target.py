@@ -1,4 +1,4 @@
-"""Target arrays that remember the standardisation of the data set they are from."""
+"""Targets and new inputs that remember the standardisation of the data set they belong to."""
 
 from __future__ import annotations
 
@@ -94,6 +94,10 @@ class StandardisedTarget(Target):
 
 class Labels(Target):
     """Labels 0..K-1 of a classification: int32, shape (n,), whose inputs may be standardised."""
+
+
+class StandardisedInputs(Target):
+    """Standardised inputs, shape (n, ..., d): what `Standardisation.apply_x` makes of an array."""
 
 
 def _plain(value: Any) -> Any:

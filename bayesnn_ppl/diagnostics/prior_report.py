@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.arguments import html_table, readable
 from bayesnn_ppl.diagnostics import prior_words
 from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.function_variation import (
@@ -66,6 +66,11 @@ class PriorPredictive:
 
     def __str__(self) -> str:
         return prior_words.text(self)
+
+    def _repr_html_(self) -> str:
+        of = ("draws", f"{self.draws} at {self.rows} inputs")
+        rows = [("verdict", self.verdict), of, *prior_words.figure_lines(self)]
+        return html_table(f"Prior predictive: {self.status}", rows)
 
     def _figures(self) -> dict[str, Any]:
         found = {

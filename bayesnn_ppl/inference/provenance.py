@@ -22,7 +22,7 @@ from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.keep import Keep, Probe
 from bayesnn_ppl.inference.kernels.base import has_accept_step
 from bayesnn_ppl.inference.traced import Settings
-from bayesnn_ppl.new_inputs import input_range
+from bayesnn_ppl.new_inputs import input_range, target_range
 
 __all__ = ["describe_fit", "describe_run", "kept", "made_elsewhere", "versions_here"]
 
@@ -172,6 +172,7 @@ def _describe(
         "input_shape": list(x.shape[1:]),
         "input_dtype": str(x.dtype),
         "input_range": input_range(x),
+        "target_range": None if summary.discrete else target_range(y),
         "data_sha256": data_hash(x, y),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.arguments import told_names, whole_number
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import execute, make_plan
 from bayesnn_ppl.inference.run import Progress
@@ -19,6 +19,17 @@ from bayesnn_ppl.storage import RunFolder, working_copy
 __all__ = ["sample"]
 
 
+# The names of NumPyro's `MCMC`.
+@told_names(
+    {
+        "num_warmup": "warmup",
+        "num_samples": "draws",
+        "num_chains": "chains",
+        "progress_bar": "progress",
+        "init_params": "init",
+        "rng_key": "seed",
+    }
+)
 def sample(
     kernel: MCMCKernel,
     x: Any,

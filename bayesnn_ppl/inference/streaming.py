@@ -127,6 +127,7 @@ class StreamPlan:
         return {
             "rows": self.stream.rows,
             "input_range": None,  # that of the first rows says little
+            "target_range": None,
             "data_sha256": self._hash,
             "streamed": {"chunk": self.stream.chunk, "window": self.stream.window},
         }

@@ -1,5 +1,8 @@
 """Likelihoods: from a network's outputs to the distribution of the observed site `"y"`."""
 
+from typing import Any as _Any
+
+from bayesnn_ppl.arguments import no_attribute as _no_attribute
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.likelihoods.bernoulli import bernoulli_likelihood as bernoulli
 from bayesnn_ppl.likelihoods.categorical import categorical_likelihood as categorical
@@ -33,3 +36,9 @@ __all__ = [
     "quantile",
     "student_t",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    other = {"normal": "gaussian", "softmax": "categorical"}.get(name.lower())
+    hint = f"Did you mean `{other}`?" if other else ""
+    raise _no_attribute(__name__, name, __all__, hint)

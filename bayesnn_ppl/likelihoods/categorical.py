@@ -24,13 +24,19 @@ class CategoricalLikelihood(Likelihood):
         return as_events(dist.Categorical(logits=outputs))
 
 
-def categorical_likelihood(classes: int) -> CategoricalLikelihood:
+def categorical_likelihood(classes: int | None = None) -> CategoricalLikelihood:
     """y ~ Categorical(softmax(f(x))), labels 0 … classes − 1.
 
     Args:
         classes: K ≥ 2; the network returns (N, K), or (N, H, W, K) for a label per pixel.
 
     Raises:
+        TypeError: `classes` is not given, or no whole number.
         ValueError: fewer than two classes.
     """
+    if classes is None:
+        raise TypeError(
+            "`likelihoods.categorical` needs the number of classes: `categorical(3)`, or "
+            "`categorical(data.classes)` of a `Dataset`."
+        )
     return CategoricalLikelihood(whole_number(classes, "The number of classes", at_least=2))

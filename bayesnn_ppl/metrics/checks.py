@@ -85,7 +85,7 @@ def class_labels(value: ArrayLike, probabilities: NDArray) -> NDArray[np.intp]:
 
 @contextmanager
 def far_inputs_expected() -> Iterator[None]:
-    """No warning of inputs far from training, where inputs of another kind are the point."""
+    """No warning of rows far from training, where rows of another kind are the point."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* lie far outside the training inputs")
+        warnings.filterwarnings("ignore", message=".* lie far outside the training")
         yield

@@ -159,8 +159,8 @@ def evaluate(
         intervals: probabilities of the central intervals, inside (0, 1). Regression only.
         samples: predictive samples behind the CRPS and the Wasserstein distance (seed 0).
             Regression only.
-        class_names: for `by_class`, such as those of a `Dataset`; a class without a name has its
-            number.
+        class_names: for `by_class`; by default those of the `Dataset` that y, or else the training
+            data of the run, are a part of. A class without a name has its number.
 
     Returns:
         An `Evaluation`.
@@ -170,6 +170,9 @@ def evaluate(
             another shape than the predictions, a prediction of another task, or a reference that
             does not fit the rows, the classes, the task or the units; more names than classes.
         TypeError: the reference is neither a posterior nor numbers.
+
+    Warns:
+        UserWarning: most rows of x or y lie far outside those of training.
     """
     for level in intervals:
         if not 0 < level < 1:
@@ -190,12 +193,18 @@ def evaluate(
         )
     if reference is not None:
         check_reference(reference, len(y))
+    from bayesnn_ppl.new_inputs import warn_targets_outside  # JAX, which scores do without
+
     prediction = posterior.predict() if recorded else posterior.predict(x)
+    warn_targets_outside(y, getattr(posterior, "provenance", None) or {})
     if (most := getattr(prediction, "most_samples", None)) is not None:
         samples = min(samples, most)
     by_class: tuple[ClassScore, ...] = ()
     if prediction.task == "classification":
         scores = _classification(prediction, y)
+        if class_names is None:
+            facts = getattr(y, "dataset", None) or {}
+            class_names = facts.get("class_names") or getattr(prediction, "class_names", None)
         by_class = scores_by_class(prediction.probabilities, y, class_names)
     elif prediction.task == "regression":
         scores = _regression(prediction, y, intervals, samples)

@@ -87,7 +87,8 @@ class LeaveOneOut(CrossValidation):
     def bias(self) -> float:
         """Nats by which `elpd` is too high by the fitted tails, over rows below the threshold.
 
-        Errors of rows that share their draws add up to this; `standard_error` holds none of it.
+        Negative where it is too low. Errors of rows that share their draws add up to this;
+        `standard_error` holds none of it.
         """
         return float(np.nansum(np.where(self.pareto_k > self.threshold, 0.0, self.tail_bias)))
 
@@ -97,9 +98,10 @@ class LeaveOneOut(CrossValidation):
 
     def _more(self) -> list[str]:
         bad = f"{len(self.bad_rows)} of {self.rows}"
+        side = "high" if self.bias >= 0 else "low"
         return [
             f"p_loo {self.p_loo:>12.4f}",
-            f"bias  {self.bias:>12.4f}  nats that elpd is too high by, about",
+            f"bias  {self.bias:>12.4f}  nats, about: elpd is too {side}",
             f"bad   {bad:>12}  rows with k̂ > {self.threshold:.2f}",
         ]
 

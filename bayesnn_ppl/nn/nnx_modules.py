@@ -15,7 +15,17 @@ __all__ = ["builds_module", "reads_random_keys", "with_fast_layers"]
 
 
 def builds_module(network: Any) -> bool:
-    """Whether `network` is no module and makes one, as `lambda rngs: Net(8, rngs=rngs)` does."""
+    """Whether `network` is no module and makes one, as `lambda rngs: Net(8, rngs=rngs)` does.
+
+    So does the class of a module whose `__init__` needs nothing but `rngs`.
+    """
+    if isinstance(network, type):
+        if not issubclass(network, nnx.Module):
+            return False
+        _, *arguments = inspect.signature(network.__init__).parameters.values()
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        needed = {a.name for a in arguments if a.default is a.empty and a.kind not in variable}
+        return needed <= {"rngs"} and any(a.name == "rngs" for a in arguments)
     if isinstance(network, nnx.Module) or not callable(network):
         return False
     try:

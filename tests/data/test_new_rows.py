@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 from bayesnn_ppl.data import Labels, StandardisedTarget, load_table, read_split, read_target
+from bayesnn_ppl.data.frames import NEW_ROWS, features_of
 
 
 def houses(rows=40):
@@ -52,6 +53,23 @@ def test_columns_are_matched_by_name_and_units_are_those_of_the_training_rows(tm
         np.asarray(y), dataset.standardisation.apply_y([312.5, 100]), rtol=1e-6
     )
     np.testing.assert_array_equal(read_target(new, "price"), [312.5, 100])
+
+
+def test_columns_that_new_rows_lack_are_near_misses_or_categories_that_do_not_occur():
+    table = pandas.DataFrame(np.eye(3)[[0, 1, 2]], columns=[f"district_{d}" for d in "nsw"])
+    table = table.assign(age=1.0)
+    names = list(table.columns)
+    new = table.drop(columns="district_n")
+    with pytest.raises(ValueError, match=r"categories that do not occur.*`new\.re") as caught:
+        features_of(new, names, NEW_ROWS)
+    assert "Did you mean" not in str(caught.value)
+    advice = str(caught.value).partition("zeros: `")[2].partition("`")[0]
+    filled = features_of(eval(advice), names, NEW_ROWS)
+    np.testing.assert_array_equal(filled, table.assign(district_n=0.0))
+    with pytest.raises(ValueError, match=r"Did you mean `District_n`\? Its columns are"):
+        features_of(new.assign(District_n=0.0), names, NEW_ROWS)
+    with pytest.raises(ValueError, match=r"`age`\. Its columns are"):
+        features_of(table.drop(columns="age"), names, NEW_ROWS)
 
 
 def test_labels_are_those_of_the_training_classes(tmp_path):

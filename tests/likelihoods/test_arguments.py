@@ -35,6 +35,7 @@ SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has i
             r"draws of shape \(3,\)",
         ),
         (lambda: L.gaussian(outputs=0), ValueError, "`outputs` must be at least 1"),
+        (lambda: L.categorical(), TypeError, r"number of classes: `categorical\(3\)`"),
         (lambda: L.laplace(-1.0), ValueError, "positive and finite"),
         (lambda: L.student_t(0.0), ValueError, "degrees of freedom must be positive"),
         (lambda: L.student_t("4"), TypeError, "degrees of freedom must be a number"),

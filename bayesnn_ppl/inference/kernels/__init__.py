@@ -1,5 +1,8 @@
 """Markov kernels: each is a NumPyro `MCMCKernel`, for `sample` and for `numpyro.infer.MCMC`."""
 
+from typing import Any as _Any
+
+from bayesnn_ppl.arguments import no_attribute as _no_attribute
 from bayesnn_ppl.inference.kernels.adjusted_mclmc import AdjustedMCLMC
 from bayesnn_ppl.inference.kernels.atmc import ATMC
 from bayesnn_ppl.inference.kernels.chees import ChEES
@@ -37,3 +40,11 @@ __all__ = [
     "RandomWalk",
     "izmailov_trajectory",
 ]
+_OF_NUMPYRO = ("AIES", "BarkerMH", "ESS", "NUTS", "SA")
+
+
+def __getattr__(name: str) -> _Any:
+    hint = ""
+    if name in _OF_NUMPYRO:
+        hint = f"It is NumPyro's: `from numpyro.infer import {name}`."
+    raise _no_attribute(__name__, name, __all__, hint)

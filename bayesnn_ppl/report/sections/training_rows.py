@@ -91,10 +91,11 @@ def leave_one_out_section(subject: Subject) -> str:
         subject.remarks.append(f"Leave-one-out could not be computed: {error}")
         return ""
     large, bad = len(found.uncertain_rows), len(found.bad_rows)
+    too = "too high by" if found.bias >= 0 else "too low by, with a minus"
     rows: list[list[Any]] = [
         ["elpd", markup.number(found.elpd), "nats; expected log density of as many new rows"],
         ["standard error", markup.number(found.standard_error), "as rows vary"],
-        ["bias", markup.number(found.bias), "nats that elpd is too high by, from the fitted tails"],
+        ["bias", markup.number(found.bias), f"nats that elpd is {too}, from the fitted tails"],
         ["NLL", markup.number(found.nll), "nats a row"],
         ["p_loo", markup.number(found.p_loo), "what learning from a row adds to its own score"],
         ["rows with large errors", large, f"k̂ between 0.5 and {found.threshold:.2f}"],
