@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["html_table", "natural", "near_misses", "positive", "readable", "whole_number"]
+__all__ = ["html_table", "natural", "near_misses", "positive", "readable", "series", "whole_number"]
 
 _MOST_LETTERS = 60  # of one value in the line of a result
 
@@ -47,6 +47,12 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {shown}?"
     return f"There are {shown}" + (f" and {len(known) - 8} more." if len(known) > 8 else ".")
+
+
+def series(words: Iterable[str], *, last: str = "and") -> str:
+    """Words as a sentence lists them: `a`, `a and b`, `a, b and c`."""
+    *first, final = words
+    return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def natural(names: Iterable[str]) -> list[str]:

@@ -45,6 +45,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
     status = supervise(arguments, arguments.out)
     if status is not None:
         return status
+    zoo.check_name(arguments.model, "sample", arguments.target)
     apply_method(arguments)
     check_kernel(vars(arguments))
     data_devices = arguments.data_devices
