@@ -1,7 +1,6 @@
 """`bayesnn resume`, `extend`, `check` and `runs`: what to do with runs on disk."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from bayesnn_ppl.cli.runs import open_run
 from bayesnn_ppl.cli.sampling import TENSORBOARD, report
 from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
+from bayesnn_ppl.cli.verdicts import kept_status
 
 __all__ = ["run_check", "run_extend", "run_resume", "run_runs"]
 
@@ -176,7 +176,6 @@ def _state(folder: Path, record: dict[str, Any], config: dict[str, Any]) -> str:
 
 def _describe(folder: Path) -> dict[str, Any]:
     record, config = storage.read_commit(folder), storage.read_config(folder)
-    verdict = folder / "diagnosis.json"
     return {
         "run": str(folder),
         "kernel": config.get("kernel", ""),
@@ -184,9 +183,5 @@ def _describe(folder: Path) -> dict[str, Any]:
         "draws": record["draws"],
         "draws_requested": config.get("draws_requested", record["draws"]),
         "state": _state(folder, record, config),
-        "verdict": (
-            json.loads(verdict.read_text(encoding="utf-8"))["status"]
-            if verdict.exists()
-            else "not diagnosed"
-        ),
+        "verdict": kept_status(folder, record["draws"], config) or "not diagnosed",
     }

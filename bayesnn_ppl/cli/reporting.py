@@ -144,6 +144,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Write the page, and say where it is and what it says."""
     from bayesnn_ppl.cli.comparing import folders_of, runs_of
     from bayesnn_ppl.cli.user_model import failures_named
+    from bayesnn_ppl.cli.verdicts import keep_diagnosis
     from bayesnn_ppl.report.building import built
 
     folders, reference = folders_of(arguments.run_folders, arguments.reference)
@@ -158,6 +159,8 @@ def run_report(arguments: argparse.Namespace) -> int:
     with failures_named(file):
         page = built(subjects, reference=reference)
     page.save(out)
+    for subject in subjects:
+        keep_diagnosis(folders[subject.name], subject.diagnosis)
     size = out.stat().st_size
     if arguments.json:
         print_json({"file": str(out), "bytes": size, "runs": page.statuses})
