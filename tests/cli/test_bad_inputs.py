@@ -294,6 +294,18 @@ def test_program(case, here, capsys):
     assert not list((here / "runs").glob("*"))
 
 
+@pytest.mark.parametrize("column", ["price", "size"])
+def test_decimal_commas_are_named(column, here, capsys):
+    """As a spreadsheet of much of Europe writes a table."""
+    columns = table()
+    cells = {**columns, column: [f"{value:.1f}".replace(".", ",") for value in columns[column]]}
+    lines = [";".join(cells)]
+    lines += [";".join(map(str, row)) for row in zip(*cells.values(), strict=True)]
+    (here / "bad.csv").write_text("\n".join(lines))
+    words = [f"column `{column}`", "decimal comma, such as '", "Write decimals with a point"]
+    refused(SAMPLE, 1, words, capsys)
+
+
 def test_label_gap(here, capsys):
     own = PROGRAM.replace("x @ slope, 1.0", "logits=x[:, :5] * slope[:5]")
     (here / "my_model.py").write_text(own.replace("Normal(logits", "Categorical(logits"))

@@ -96,3 +96,12 @@ def test_its_diagnosis_is_kept_and_only_shown_of_the_draws_it_is_of(
 def test_compare_without_the_program_names_the_option(folder, monkeypatch, capsys):
     status, shown = typed(folder, "compare run part", monkeypatch, capsys)
     assert status == 1 and "`--model FILE.py:NAME` in a shell" in shown
+
+
+def test_a_page_without_functions_says_what_is_missing(folder, monkeypatch, capsys):
+    shown = typed(folder, "report arrays", monkeypatch, capsys)[1]
+    assert "(program: --model FILE.py:NAME; data: made from arrays in Python" in shown
+    shown = typed(folder, f"report arrays {PROGRAM_GIVEN}", monkeypatch, capsys)[1]
+    assert "what is missing (data: made from arrays" in shown
+    page = (folder / "arrays" / "report.html").read_text()
+    assert "functions at the starts not known" in page and "record them" not in page
