@@ -17,6 +17,7 @@ __all__ = [
     "no_attribute",
     "positive",
     "readable",
+    "series",
     "told_names",
     "whole_number",
 ]
@@ -84,6 +85,12 @@ def told_names[**P, R](others: Mapping[str, str]) -> Callable[[Callable[P, R]], 
         return call
 
     return decorate
+
+
+def series(words: Iterable[str], *, last: str = "and") -> str:
+    """Words as a sentence lists them: `a`, `a and b`, `a, b and c`."""
+    *first, final = words
+    return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def natural(names: Iterable[str]) -> list[str]:

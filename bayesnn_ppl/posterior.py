@@ -597,7 +597,8 @@ class Posterior:
         if model is not None and made_with is not None and describe(model) != made_with:
             raise ValueError(
                 f"The draws at `{path}` are of another program. They were made with\n"
-                f"  {made_with}\nand the model given is\n  {describe(model)}"
+                f"  {made_with}\nand the model given is\n  {describe(model)}\n"
+                "Give the program that made them."
             )
         posterior.model = posterior._predicting(model)
         return posterior

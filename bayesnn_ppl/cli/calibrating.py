@@ -8,6 +8,7 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
+from bayesnn_ppl.arguments import series
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
@@ -26,6 +27,7 @@ _KERNEL_SETTINGS = ("warmup", "draws", "chains")
 def run_calibrate(arguments: argparse.Namespace) -> int:
     """Calibrate, print the verdict, and keep ranks, report and figure where a folder is given."""
     options = vars(arguments)
+    zoo.check_name(arguments.model, "calibrate", arguments.target)
     _check(arguments, options)
     prepare_devices(options["chains"], None)
     dataset, _ = load_data(options)
@@ -73,7 +75,7 @@ def _check(arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     given = [name for name in ("kernel", *_KERNEL_SETTINGS) if options[name] is not None]
     if arguments.approximation is not None:
         if given:
-            flags = " and ".join(f"--{name}" for name in given)
+            flags = series(f"--{name}" for name in given)
             raise ValueError(
                 f"{flags} are for kernels, and --approximation {arguments.approximation} is none. "
                 "Leave them out; --set gives settings of the approximation."

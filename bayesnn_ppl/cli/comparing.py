@@ -56,6 +56,7 @@ def add_compare(parser: Parser) -> None:
 def run_compare(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure where one is wanted."""
     import bayesnn_ppl as bnn
+    from bayesnn_ppl.cli.runs import loaded
     from bayesnn_ppl.cli.user_model import failures_named
 
     out = None if arguments.out is None else _new_figure(Path(arguments.out))
@@ -68,7 +69,10 @@ def run_compare(arguments: argparse.Namespace) -> int:
             "after it, or score it alone with `bayesnn evaluate`."
         )
     runs, programs, file = runs_of(folders, arguments.model)
-    posteriors = {name: bnn.load(folders[name], program) for name, program in programs.items()}
+    posteriors = {
+        name: loaded(folders[name], runs[name], program, arguments.model)
+        for name, program in programs.items()
+    }
     first = next(iter(runs.values()))
     x = y = None
     kept = " that the runs kept"

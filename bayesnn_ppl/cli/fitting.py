@@ -9,6 +9,7 @@ from typing import Any
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.methods import APPROXIMATIONS
@@ -29,6 +30,7 @@ _OBJECTS = ("model", "optimiser", "schedule", "mode")  # `WORDS` has words for s
 def run_fit(arguments: argparse.Namespace) -> int:
     """Fit, save, judge, score, and say what to type next."""
     options = vars(arguments)
+    zoo.check_name(arguments.model, "fit", arguments.target)
     settings = given_settings(arguments.approximation, arguments.set or [])
     if arguments.out is not None:
         require_new(storage.working_copy(arguments.out))

@@ -1,7 +1,6 @@
 """`bayesnn resume`, `extend`, `check` and `runs`: what to do with runs on disk."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.ending import ended, interrupt_told, time_in_warmup, until
 from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import make_kernel
-from bayesnn_ppl.cli.output import note, paragraph, print_json, table
+from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name, table
 from bayesnn_ppl.cli.processes import join, supervise
 from bayesnn_ppl.cli.runs import open_run
 from bayesnn_ppl.cli.sampling import TENSORBOARD, report
 from bayesnn_ppl.cli.stopping import STOPPED, stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
+from bayesnn_ppl.cli.verdicts import kept_status
 
 __all__ = ["run_check", "run_extend", "run_resume", "run_runs"]
 
@@ -75,6 +75,7 @@ def _go_on_here(
             "Only runs of `bayesnn sample` and `bayesnn fit` can; one from Python is resumed "
             "there: `bayesnn_ppl.resume(folder, kernel, x, y)`."
         )
+    complete = storage.read_commit(folder)["complete"]
     limits = until(arguments, probe=(folder / "probe.npz").exists())
     program, path = run.load_model(arguments.model)
     dataset = run.load_data()
@@ -102,6 +103,8 @@ def _go_on_here(
         return 0
     if not arguments.json:
         made = f"{posterior.provenance['draws']} draws per chain in {folder}"
+        if complete and function is bnn.resume:
+            made = f"{folder} is complete already, with {made.removesuffix(f' in {folder}')}."
         print(f"{made}\n{paragraph(ended(posterior, limits))}".strip() + "\n", flush=True)
     report(posterior, dataset, run, folder, arguments)
     return 0
@@ -131,33 +134,54 @@ def run_runs(arguments: argparse.Namespace) -> int:
     root = Path(arguments.folder)
     if not root.is_dir():
         raise FileNotFoundError(f"There is no folder `{root}`.")
-    found = [_describe(path.parent) for path in sorted(root.glob("*/commit.json"))]
+    paths = [path.parent for path in sorted(root.glob("*/commit.json"))]
+    found = [_describe(path) for path in paths]
     if arguments.json:
         print_json(found)
     elif not found:
         print(f"There is no run in {root}.")
     else:
-        rows = [
-            (r["run"], r["kernel"], f"{r['chains']} x {r['draws']}", r["state"], r["verdict"])
-            for r in found
-        ]
+        rows = [(r["run"], r["kernel"], _draws(r), r["state"], r["verdict"]) for r in found]
         print(table(("RUN", "KERNEL", "DRAWS", "STATE", "VERDICT"), rows))
+        stopped = [run for run, path in zip(found, paths, strict=True) if _can_go_on(run, path)]
+        if stopped:
+            which = stopped[0]["run"] if len(stopped) == 1 else "RUN"
+            print(f"\n`{program_name()} resume {which}` goes on with what has stopped.")
     return 0
+
+
+def _draws(run: dict[str, Any]) -> str:
+    made, wanted = run["draws"], run["draws_requested"]
+    short = run["state"] != "complete" and wanted > made
+    return f"{run['chains']} x {made}" + (f" of {wanted}" if short else "")
+
+
+def _can_go_on(run: dict[str, Any], folder: Path) -> bool:
+    """Whether `bayesnn resume` has something to do: runs from Python are resumed there."""
+    return run["state"].startswith("stopped") and (folder / "run.json").is_file()
+
+
+def _state(folder: Path, record: dict[str, Any], config: dict[str, Any]) -> str:
+    """Complete, in progress, or ended by whoever wrote it; where it is before its draws."""
+    if record["complete"]:
+        return "complete"
+    # The lock goes with the process that holds it, however that ends.
+    state = "in progress" if storage.is_written_to(folder) else "stopped"
+    if record["phase"] == "sample":
+        return state
+    if record["phase"] == "warmup":
+        return f"{state}, warm-up {record['done']} of {config.get('warmup', '?')}"
+    return f"{state}, {record['phase']} {record['done']}"
 
 
 def _describe(folder: Path) -> dict[str, Any]:
     record, config = storage.read_commit(folder), storage.read_config(folder)
-    verdict = folder / "diagnosis.json"
     return {
         "run": str(folder),
         "kernel": config.get("kernel", ""),
         "chains": config.get("chains"),
         "draws": record["draws"],
         "draws_requested": config.get("draws_requested", record["draws"]),
-        "state": "complete" if record["complete"] else f"in its {record['phase']} phase",
-        "verdict": (
-            json.loads(verdict.read_text(encoding="utf-8"))["status"]
-            if verdict.exists()
-            else "not diagnosed"
-        ),
+        "state": _state(folder, record, config),
+        "verdict": kept_status(folder, record["draws"], config) or "not diagnosed",
     }

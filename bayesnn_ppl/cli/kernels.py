@@ -5,9 +5,10 @@ Loads nothing heavy: the parser's help is made of these tables.
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from bayesnn_ppl.arguments import series
 from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS, SCHEDULE_OPTIONS
 from bayesnn_ppl.cli.parser import Parser, option
 from bayesnn_ppl.cli.step_schedules import built, check_schedule, scheduled
@@ -17,6 +18,9 @@ __all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_ker
 _FIRST_STEP = 1e-5  # where the search begins; it goes up by factors of 8, or down
 
 _MOST_CHAINS = 4
+
+# What is usual of options that a kernel needs and that have no default.
+_USUAL = {"--batch-size": "32 to 256 rows are usual, such as `--batch-size 64`"}
 
 _LENGTHS = ("trajectory_length", "num_steps", "trajectory_prior_variance")
 
@@ -52,16 +56,17 @@ def check_kernel(options: Mapping[str, Any]) -> None:
             whose = _having(name)
             raise ValueError(
                 f"The kernel {kernel} has no option {_flag(name)}; "
-                + (f"{whose[0]} has." if len(whose) == 1 else f"{_and(whose)} have.")
-                + f" It has {_and(map(_flag, KERNELS[kernel].takes))}."
+                + (f"{whose[0]} has." if len(whose) == 1 else f"{series(whose)} have.")
+                + f" It has {series(map(_flag, KERNELS[kernel].takes))}."
             )
     missing = [_flag(name) for name in KERNELS[kernel].needs if name not in given]
     if missing:
         raise ValueError(
-            f"The kernel {kernel} needs {_and(missing)}: there is no default that would suit other "
-            "data. `--step-size auto` looks for the largest step that keeps the temperature."
+            f"The kernel {kernel} needs {series(missing)}: there is no default that would suit "
+            "other data. `--step-size auto` looks for the largest step that keeps the temperature."
             if "--step-size" in missing
-            else f"The kernel {kernel} needs {_and(missing)}."
+            else f"The kernel {kernel} needs {series(missing)}: "
+            f"{series(_USUAL[flag] for flag in missing)}."
         )
     if options["step_size"] == "auto" and "step_size" not in KERNELS[kernel].needs:
         raise ValueError(
@@ -73,7 +78,7 @@ def check_kernel(options: Mapping[str, Any]) -> None:
     lengths = [_flag(name) for name in _LENGTHS if name in given]
     if len(lengths) > 1:
         raise ValueError(
-            f"Give one of {_and(lengths)}, not more: each of them fixes the length of the "
+            f"Give one of {series(lengths)}, not more: each of them fixes the length of the "
             "trajectories."
         )
     if kernel == "chees":
@@ -186,8 +191,3 @@ def _having(name: str) -> list[str]:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _and(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

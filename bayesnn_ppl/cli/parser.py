@@ -25,6 +25,15 @@ __all__ = [
     "widths",
 ]
 
+# What a file is given by, for one that was typed without its option.
+_FILES = {
+    ".csv": "--data",
+    ".parquet": "--data",
+    ".pq": "--data",
+    ".npz": "--data",
+    ".py": "--model",
+}
+
 
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with one-sentence errors, nearest matches and no abbreviations."""
@@ -64,6 +73,9 @@ class Parser(argparse.ArgumentParser):
         if name.startswith("-"):
             known = [option for option in self.options() if option.startswith("--")]
             self.error(f"The option `{name}` is unknown. {near_misses(name, known)}")
+        meant = next((o for end, o in _FILES.items() if wrong.lower().endswith(end)), None)
+        if meant in self.options():
+            self.error(f"`{wrong}` is one argument too many. Did you mean `{meant} {wrong}`?")
         self.error(f"`{wrong}` is one argument too many.")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
+from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.output import note, print_json
 from bayesnn_ppl.cli.runs import require_new
@@ -22,6 +23,7 @@ _GRID = 31  # along each side of a square
 
 def run_prior(arguments: argparse.Namespace) -> int:
     """Print the report, and draw its figures where a folder is given for them."""
+    zoo.check_name(arguments.model, "prior", arguments.target)
     _refuse_temperatures(arguments)
     folder = None if arguments.out is None else Path(arguments.out)
     if folder is not None:

@@ -9,8 +9,9 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli.output import print_json
 from bayesnn_ppl.cli.references import reference_of
 from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
-from bayesnn_ppl.cli.runs import Run, open_run
+from bayesnn_ppl.cli.runs import Run, loaded, open_run
 from bayesnn_ppl.cli.user_model import failures_named
+from bayesnn_ppl.cli.verdicts import keep_diagnosis
 
 __all__ = ["CHECKED", "open_posterior", "predicting", "run_diagnose", "run_evaluate"]
 
@@ -24,7 +25,8 @@ def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None
     folder = storage.fetched(arguments.run_folder)
     run = open_run(folder)
     program, path = run.load_model(arguments.model)
-    return run, bnn.load(folder, predicting(run, bnn.load(folder).provenance, program)), path
+    program = predicting(run, bnn.load(folder).provenance, program)
+    return run, loaded(folder, run, program, arguments.model), path
 
 
 def predicting(run: Run, made: dict[str, Any], program: Any) -> Any:
@@ -70,6 +72,8 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
         x, label = inputs(run, arguments.data)
         with failures_named(path):
             diagnosis = posterior.diagnose(x, data=_training_rows(run, posterior))
+    if arguments.data is None:
+        keep_diagnosis(storage.fetched(arguments.run_folder), diagnosis)
     if arguments.json:
         print_json(diagnosis.to_dict())
     else:

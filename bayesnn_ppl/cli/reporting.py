@@ -144,6 +144,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Write the page, and say where it is and what it says."""
     from bayesnn_ppl.cli.comparing import folders_of, runs_of
     from bayesnn_ppl.cli.user_model import failures_named
+    from bayesnn_ppl.cli.verdicts import keep_diagnosis
     from bayesnn_ppl.report.building import built
 
     folders, reference = folders_of(arguments.run_folders, arguments.reference)
@@ -158,14 +159,30 @@ def run_report(arguments: argparse.Namespace) -> int:
     with failures_named(file):
         page = built(subjects, reference=reference)
     page.save(out)
+    for subject in subjects:
+        keep_diagnosis(folders[subject.name], subject.diagnosis)
     size = out.stat().st_size
     if arguments.json:
         print_json({"file": str(out), "bytes": size, "runs": page.statuses})
         return 0
     for name, status in page.statuses.items():
         print(f"{name}: {status}")
+    for subject in subjects:
+        if subject.inputs is None:
+            print(_missing(subject.name, runs[subject.name], programs[subject.name]))
     print(f"Wrote the report to {out} ({size / 1e6:.1f} MB); open it in any browser.")
     return 0
+
+
+def _missing(name: str, run: "Run", program: Any) -> str:
+    """What a page without functions lacks: the run kept none, and none can be computed."""
+    lacks = [] if program is not None else ["program: --model FILE.py:NAME"]
+    if not run.data:
+        lacks.append(
+            "data: made from arrays in Python, sample there on `bayesnn_ppl.data.load` or with "
+            "`keep=bayesnn_ppl.Keep(probe=(x, y))`"
+        )
+    return f"{name} is shown without functions, which need what is missing ({'; '.join(lacks)})."
 
 
 def run_watch(arguments: argparse.Namespace) -> int:

@@ -11,9 +11,17 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.output import note
-from bayesnn_ppl.cli.user_model import load_program, source_hash, split_name
+from bayesnn_ppl.cli.user_model import load_program, name_of, source_hash, split_name
 
-__all__ = ["Run", "default_folder", "note_of_working_copy", "open_run", "remember", "require_new"]
+__all__ = [
+    "Run",
+    "default_folder",
+    "loaded",
+    "note_of_working_copy",
+    "open_run",
+    "remember",
+    "require_new",
+]
 
 FILE = "run.json"
 _FORMAT = 1
@@ -216,6 +224,32 @@ def open_run(folder: Path) -> Run:
             f"The file `{file}` cannot be read: {error}. It is written by `bayesnn sample`; "
             "sample again if it is damaged."
         ) from error
+
+
+def loaded(folder: Path, run: Run, program: Any, given: str | None) -> Any:
+    """The posterior of a run with its program.
+
+    Args:
+        folder, run: the run.
+        program: of `Run.load_model`, perhaps changed since; None without one.
+        given: the value of --model.
+
+    Raises:
+        ValueError: the draws are of another program; the message says what --model should name.
+    """
+    try:
+        return bnn.load(folder, program)
+    except ValueError as error:
+        if given is None or "are of another program" not in str(error):
+            raise
+        path, _ = split_name(given)
+        name = run.model.get("name") or name_of(path, bnn.load(folder).provenance["model"])
+        remedy = (
+            f"In this file it is `--model {path}:{name}`."
+            if name
+            else f"The file `{path}` does not define it: `--model FILE.py:NAME` names another one."
+        )
+        raise ValueError(f"{error} {remedy}") from error
 
 
 def _from_python(made: dict[str, Any]) -> Run:

@@ -45,6 +45,7 @@ def run_sample(arguments: argparse.Namespace) -> int:
     status = supervise(arguments, arguments.out)
     if status is not None:
         return status
+    zoo.check_name(arguments.model, "sample", arguments.target)
     apply_method(arguments)
     check_kernel(vars(arguments))
     data_devices = arguments.data_devices
@@ -230,16 +231,21 @@ def _report(
         print("Held-out scores, in the data's units")
         print(scores)
     if not arguments.quiet:
-        print(f"\n{_next_steps(run, folder, weights=weights)}")
+        made = posterior.provenance
+        unfinished = made["draws"] < made.get("draws_requested", 0)
+        print(f"\n{_next_steps(run, folder, weights=weights, unfinished=unfinished)}")
 
 
-def _next_steps(run: Run, folder: Path, *, weights: bool) -> str:
+def _next_steps(run: Run, folder: Path, *, weights: bool, unfinished: bool) -> str:
     bayesnn = program_name()
     program = f" --model {run.model['file']}" if "file" in run.model else ""
+    first = ["What to type next"]
+    if unfinished:
+        first.append(f"  {bayesnn} resume {folder}{program}")
     if not weights:
         return "\n".join(
             (
-                "What to type next",
+                *first,
                 f"  {bayesnn} report {folder}",
                 f"  {bayesnn} evaluate {folder} --json",
                 f"  {bayesnn} diagnose {folder}",
@@ -247,7 +253,7 @@ def _next_steps(run: Run, folder: Path, *, weights: bool) -> str:
         )
     return "\n".join(
         (
-            "What to type next",
+            *first,
             f"  {bayesnn} report {folder}{program}",
             f"  {bayesnn} predict {folder}{program} --out predictions.csv",
             f"  {bayesnn} evaluate {folder}{program} --json",

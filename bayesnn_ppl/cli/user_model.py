@@ -14,7 +14,7 @@ from typing import Any
 from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.parser import as_written
 
-__all__ = ["failures_named", "load_program", "source_hash", "split_name"]
+__all__ = ["failures_named", "load_program", "name_of", "source_hash", "split_name"]
 
 DEFAULT_NAME = "model"
 
@@ -69,6 +69,17 @@ def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
         )
     _check_signature(found, path, name)
     return found
+
+
+def name_of(path: Path, description: str) -> str | None:
+    """The name under which the file defines the program that a run describes so; None if none."""
+    from bayesnn_ppl.identity import describe
+
+    for name, value in vars(_load(path)).items():
+        known = callable(value) and not inspect.isclass(value) and not name.startswith("_")
+        if known and describe(value) == description:
+            return name
+    return None
 
 
 def _load(path: Path) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.arguments import near_misses, series
 from bayesnn_ppl.cli.options import LIKELIHOODS, MODEL_OPTIONS
 from bayesnn_ppl.cli.prior_families import prior_of
 
@@ -14,6 +14,7 @@ __all__ = [
     "EXAMPLES",
     "build",
     "check_inputs",
+    "check_name",
     "check_task",
     "factory",
     "input_kind",
@@ -62,6 +63,30 @@ def factory(name: str) -> Callable[..., Any]:
     return getattr(bnn.models, name)
 
 
+def check_name(model: str, command: str, target: str | None = None) -> None:
+    """Refuse what names no model, before any data are loaded.
+
+    Args:
+        model: as it was typed.
+        command: of `bayesnn`, such as "sample".
+        target: the column of --target.
+
+    Raises:
+        ValueError: it is a table, a data set, or a name that the zoo does not have.
+    """
+    if is_file(model) or model in names():
+        return
+    table = model.lower().endswith((".csv", ".parquet", ".pq", ".npz"))
+    if table or model in bnn.data.names():
+        what = "a table" if table else "a data set"
+        column = f" --target {target or 'COLUMN'}" if table else ""
+        raise ValueError(
+            f"`{model}` is {what}, not a model: "
+            f"`bayesnn {command} mlp --data {model}{column}`, for one."
+        )
+    factory(model)
+
+
 def tasks(name: str) -> tuple[str, ...]:
     """What a model of the zoo can do: "regression", "classification" or both."""
     parameters = inspect.signature(factory(name)).parameters
@@ -79,7 +104,7 @@ def check_task(name: str, task: str) -> None:
         ValueError: `task` is none of the model's.
     """
     if task not in (can := tasks(name)):
-        others = ", ".join(f"`{other}`" for other in names() if task in tasks(other))
+        others = series(f"`{other}`" for other in names() if task in tasks(other))
         raise ValueError(
             f"The model `{name}` is for {can[0]}, but the data are for {task}. "
             f"Models for {task} are {others}."
@@ -105,7 +130,7 @@ def check_inputs(name: str, x: Any) -> None:
         ValueError: `x` is not of the model's kind.
     """
     if not takes(name, x):
-        others = ", ".join(f"`{other}`" for other in names() if input_kind(other) == _kind(x))
+        others = series(f"`{other}`" for other in names() if input_kind(other) == _kind(x))
         raise ValueError(
             f"The model `{name}` is for {input_kind(name)}, but the data are {_kind(x)}: inputs of "
             f"shape {tuple(x.shape[1:])} and type {x.dtype}. Models for {_kind(x)} are {others}."
@@ -166,7 +191,7 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
     name = options.pop("likelihood", usual)
     noise = options.pop("noise_scale", None)
     if LIKELIHOODS[name] != task:
-        fit = " and ".join(f"`{known}`" for known, of in LIKELIHOODS.items() if of == task)
+        fit = series(f"`{known}`" for known, of in LIKELIHOODS.items() if of == task)
         raise ValueError(
             f"The likelihood `{name}` is for {LIKELIHOODS[name]}, but the data are for {task}. "
             f"Likelihoods for {task} are {fit}."

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bayesnn_ppl.arguments import series
 from bayesnn_ppl.data import (
     archives,
     bundled,
@@ -127,7 +128,7 @@ def load(
     if refused := [f"`{option}`" for option in given if option not in takes]:
         known = ", ".join(f"`{option}`" for option in ("split", "standardise", *takes))
         raise ValueError(
-            f"{' and '.join(refused)} cannot be chosen for {source[0].lower()}{source[1:]}, which "
+            f"{series(refused)} cannot be chosen for {source[0].lower()}{source[1:]}, which "
             f"takes the options {known}."
         )
     dataset: Dataset = loader(split=split, standardise=standardise, **given)

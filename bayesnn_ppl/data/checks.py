@@ -6,6 +6,7 @@ Every check refuses with a sentence that says what is wrong, where, and what to 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from bayesnn_ppl.data.standardisation import TASKS
 
 MINIMUM_ROWS = 10
 _SHOWN = 8
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,23 @@ def check_regression_target(y: np.ndarray, origin: Origin) -> None:
             f"{' of at least one output' if y.ndim > 1 else ''}), so there is nothing to learn. "
             "Choose another target."
         )
+
+
+def decimal_comma(cells: Iterable[object]) -> str | None:
+    """The first cell that is a number with a comma, where all text cells are; else None."""
+    words = [cell for cell in cells if isinstance(cell, str)]
+    found = [word for word in words if _DECIMAL_COMMA.fullmatch(word.strip())]
+    whole = all(_WHOLE.fullmatch(word.strip()) for word in words if word not in found)
+    return found[0] if found and whole else None
+
+
+def written_with_commas(where: str, cell: str) -> ValueError:
+    """The error for numbers with a decimal comma; `where` is the subject of the sentence."""
+    return ValueError(
+        f"{where} has numbers with a decimal comma, such as {cell!r}, which are read as text. "
+        'Write decimals with a point: `pandas.read_csv(file, sep=";", decimal=",")` reads the '
+        "file as it is, and `to_csv(file, index=False)` of that writes it so."
+    )
 
 
 def missing_target(bad: np.ndarray, origin: Origin) -> ValueError:

@@ -211,6 +211,11 @@ def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin
         values, words = _parse(table[name])
         x[:, position] = values
         if words.any():
+            comma = checks.decimal_comma(table[name])
+            if comma is not None:
+                raise checks.written_with_commas(
+                    f"The column `{name}` of {lower(origin.table)}", comma
+                )
             row = int(np.argmax(words))
             text.append(f"`{name}` ({table[name].iloc[row]!r} at row {row + origin.first_row})")
     if text:
@@ -241,6 +246,10 @@ def labels_or_numbers(
     numbers, words = _parse(column)
     if missing.any() or np.isinf(numbers).any():
         raise checks.missing_target(missing | np.isinf(numbers), origin)
+    if words.any() and task != "classification":
+        comma = checks.decimal_comma(column)
+        if comma is not None:
+            raise checks.written_with_commas(origin.target, comma)
     mostly_numbers = words.any() and words.mean() < 0.5
     if words.any() and (task == "regression" or (task is None and mostly_numbers)):
         row = int(np.argmax(words))

@@ -251,7 +251,7 @@ def diagnose(
     compared = _compared_starts(starts or {}, values)
     judgements = (
         judge_mixing(function_summaries, weight_summaries, sampler, limits),
-        judge_exploration(sampler["chains"], compared),
+        judge_exploration(sampler["chains"], compared, functions=bool(values)),
         judge_exactness(accept_step, temperatures, kernel=kernel, missing=no_temperatures),
         judge_precision(function_summaries, ess_threshold=ess_threshold, ess_limit=ess_limit),
     )

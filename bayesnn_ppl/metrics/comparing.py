@@ -168,7 +168,7 @@ def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
     raise ValueError(
         f"`{name}` has no {missing} to predict these {len(y)} rows with, and {why}. "
         + (
-            "`load(path, model=...)` takes the program."
+            "Give the program: `load(path, model=...)`, or `--model FILE.py:NAME` in a shell."
             if missing == "program"
             else "Compare at the rows that it kept, or sample with its weights kept."
         )

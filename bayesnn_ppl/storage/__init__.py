@@ -3,7 +3,7 @@
 from bayesnn_ppl.storage.commits import read_commit, read_config
 from bayesnn_ppl.storage.derived import GROUPS
 from bayesnn_ppl.storage.dimensions import dimension_names, labelled
-from bayesnn_ppl.storage.files import writing_to
+from bayesnn_ppl.storage.files import is_written_to, writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
@@ -30,6 +30,7 @@ __all__ = [
     "dimension_names",
     "fetched",
     "is_address",
+    "is_written_to",
     "labelled",
     "read",
     "read_attributes",

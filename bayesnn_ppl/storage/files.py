@@ -1,5 +1,6 @@
 """Files that are whole or absent: written beside, synchronised, then renamed into place."""
 
+import fcntl
 import io
 import json
 import os
@@ -13,7 +14,14 @@ import numpy as np
 
 from bayesnn_ppl.npz import UNREADABLE, read_npz
 
-__all__ = ["read_arrays", "write_arrays", "write_bytes", "write_json", "writing_to"]
+__all__ = [
+    "is_written_to",
+    "read_arrays",
+    "write_arrays",
+    "write_bytes",
+    "write_json",
+    "writing_to",
+]
 
 
 @contextmanager
@@ -32,6 +40,21 @@ def writing_to(path: Path, advice: Callable[[], str]) -> Iterator[None]:
         said = OSError(f"`{path}` cannot be written to: {error.strerror}. {advice()}")
         said.errno = error.errno
         raise said from error
+
+
+def is_written_to(folder: Path) -> bool:
+    """Whether a process, this one or another, holds the lock of a run folder."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDONLY)
+    except OSError:  # never written to from here, or by somebody whose lock is not to be seen
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -12,7 +12,7 @@ import xarray as xr
 from bayesnn_ppl.storage.commits import read_commit, read_config, read_json
 from bayesnn_ppl.storage.derived import GROUPS, read_groups
 from bayesnn_ppl.storage.dimensions import dimension_names, labelled
-from bayesnn_ppl.storage.files import read_arrays
+from bayesnn_ppl.storage.files import is_written_to, read_arrays
 from bayesnn_ppl.storage.hostile import Packing, check_chunk, check_store, packing_of
 from bayesnn_ppl.storage.tree import (
     PROBE,
@@ -203,7 +203,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     """The draws from `first` on that a record counts; see `read`."""
     config = read_config(path)
     if not record["draws"]:
-        raise ValueError(f"The run `{path}` has no draws yet: it is still in its warm-up.")
+        raise ValueError(_without_draws(path, record, config))
     check_chunks(path, record)
     in_store = record["in_store"]
     groups = stored_groups(config)
@@ -268,6 +268,21 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     tree = xr.DataTree.from_dict(datasets)
     tree.attrs[PROVENANCE] = json.dumps(config | {"draws": record["draws"]})
     return tree
+
+
+def _without_draws(path: Path, record: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """How far a run without draws has come, and whether anybody goes on with it."""
+    phase, done = record["phase"], record["done"]
+    where = "its warm-up" if phase == "warmup" else f"its phase `{phase}`"
+    whole = config.get("warmup") if phase == "warmup" else None
+    far = f"after {done} of {whole} draws" if whole else f"at {done}"
+    if is_written_to(path):
+        return f"The run `{path}` has no draws yet: it is still in {where}, {far}."
+    if (path / "run.json").is_file():  # of the command line
+        how = f"`bayesnn resume {path}` continues it"
+    else:
+        how = "`bayesnn_ppl.resume(folder, kernel, x, y)` continues it"
+    return f"The run `{path}` has no draws: it stopped in {where} {far}; {how}."
 
 
 def _open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]:

@@ -21,12 +21,12 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_NB, flock
+from fcntl import LOCK_EX, flock
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.storage.files import write_json
+from bayesnn_ppl.storage.files import is_written_to, write_json
 
 __all__ = ["Mirror", "fetched", "is_address", "send", "working_copy"]
 
@@ -80,7 +80,7 @@ def fetched(place: str | Path) -> Path:
     mirror = Mirror.of(folder)
     assert mirror is not None
     with _alone(_record(folder).with_suffix(".lock")):
-        if not _is_written_to(folder):
+        if not is_written_to(folder):
             mirror.fetch()
     return folder
 
@@ -383,21 +383,6 @@ def _file_system(address: str) -> tuple[Any, str]:
     except ImportError as error:
         raise ImportError(f"{address} cannot be opened: {error}.") from error
     return system, str(path).rstrip("/")
-
-
-def _is_written_to(folder: Path) -> bool:
-    """Whether a run holds the folder's lock."""
-    try:
-        lock = os.open(folder / _LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        flock(lock, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 @contextmanager

@@ -140,9 +140,30 @@ COMMANDS = {
     "unknown command": ("smaple", 2, "`smaple` | `sample`"),
     "option before the command": ("--json sample", 2, "`--json` | COMMAND"),
     "an argument too many": ("diagnose a b", 2, "`b` | too many"),
+    "a table too many": ("predict runs/h new.csv", 2, "too many. Did you mean `--data new.csv`?"),
+    "a program too many": ("diagnose a my.py", 2, "Did you mean `--model my.py`?"),
     "no run given": ("diagnose", 2, "RUN"),
     "quantile outside": ("predict run --quantiles 0.5,1.5", 2, "--quantiles | 1.5"),
     "unknown model": ("sample mpl", 1, "`mpl` | `mlp`"),
+    "a table for a model": (
+        "sample my.csv --target price",
+        1,
+        "`my.csv` is a table, not a model | `bayesnn sample mlp --data my.csv --target price`",
+    ),
+    "a table to fit": ("fit my.csv", 1, "not a model | `bayesnn fit mlp --data my.csv"),
+    "a table for a prior": ("prior my.csv", 1, "`bayesnn prior mlp --data my.csv"),
+    "a table to calibrate": ("calibrate my.csv", 1, "`bayesnn calibrate mlp --data my.csv"),
+    "a data set for a model": (
+        "sample wine",
+        1,
+        "`wine` is a data set, not a model | `bayesnn sample mlp --data wine`",
+    ),
+    "no batch size": ("sample --kernel sghmc --step-size 1e-4", 1, "such as `--batch-size 64`"),
+    "likelihoods in a list": (
+        "sample mlp --data my.csv --target price --likelihood bernoulli",
+        1,
+        "are `gaussian`, `",
+    ),
     "unknown data": ("sample --data diabets", 1, "`diabets` | `diabetes`"),
     "no such split": ("sample --split 20", 1, "`split` | 0 to 19"),
     "no such file": ("sample --data our.csv --target price", 1, "`our.csv` | exist"),
@@ -271,6 +292,18 @@ def test_program(case, here, capsys):
     (here / "my_model.py").write_text(source)
     refused(OWN, 1, words, capsys)
     assert not list((here / "runs").glob("*"))
+
+
+@pytest.mark.parametrize("column", ["price", "size"])
+def test_decimal_commas_are_named(column, here, capsys):
+    """As a spreadsheet of much of Europe writes a table."""
+    columns = table()
+    cells = {**columns, column: [f"{value:.1f}".replace(".", ",") for value in columns[column]]}
+    lines = [";".join(cells)]
+    lines += [";".join(map(str, row)) for row in zip(*cells.values(), strict=True)]
+    (here / "bad.csv").write_text("\n".join(lines))
+    words = [f"column `{column}`", "decimal comma, such as '", "Write decimals with a point"]
+    refused(SAMPLE, 1, words, capsys)
 
 
 def test_label_gap(here, capsys):

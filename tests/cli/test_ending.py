@@ -32,8 +32,10 @@ def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
     assert main(["resume", *go_on]) == 0
     assert "Ended" not in capsys.readouterr().out, "Nothing else could have ended it."
 
-    assert main(["extend", *go_on, "--draws", "100000", "--max-time", "0.001"]) == 0
+    loud = [str(run), "--no-diagnose"]
+    assert main(["extend", *loud, "--draws", "100000", "--max-time", "0.001"]) == 0
     shown = capsys.readouterr().out
+    assert f"What to type next\n  bayesnn resume {run}\n" in shown
     made = bnn.load(run).provenance["draws"]
     assert draws < made < draws + 100_000
     assert f"\nEnded by its time, 0.001 s, after {made} draws per chain.\n" in shown

@@ -1,7 +1,9 @@
 """`bayesnn resume`, `extend`, `check`, `runs`, and SIGTERM, on one tiny run."""
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
+from bayesnn_ppl.storage.commits import empty_record
 from tests.cli.conftest import TINY
 
 SAMPLE = ["sample", "linear", "--data", "diabetes", "--quiet", "--no-diagnose", *TINY]
@@ -39,7 +42,7 @@ def test_extend_adds_draws_and_the_first_are_untouched(run, capsys):
 def test_resume_of_a_complete_run_does_nothing(run, capsys):
     count = bnn.load(run).provenance["draws"]
     assert main(["resume", str(run), "--quiet", "--no-diagnose"]) == 0
-    assert f"{count} draws per chain" in capsys.readouterr().out
+    assert f"is complete already, with {count} draws per chain." in capsys.readouterr().out
 
 
 def test_runs_lists_runs_with_their_verdicts(run, folder, capsys):
@@ -53,6 +56,34 @@ def test_runs_lists_runs_with_their_verdicts(run, folder, capsys):
     assert main(["runs", str(folder)]) == 0
     assert "HMC" in capsys.readouterr().out
     assert main(["runs", str(folder / "none")]) == 1
+
+
+def test_runs_tells_what_has_stopped_from_what_is_written(run, tmp_path, capsys):
+    stopped, warming = tmp_path / "stopped", tmp_path / "warming"
+    for folder in (stopped, warming):
+        shutil.copytree(run, folder)
+    record = json.loads((run / "commit.json").read_text()) | {"complete": False}
+    (stopped / "commit.json").write_text(json.dumps(record))
+    config = json.loads((run / "config.json").read_text()) | {"draws_requested": 3000}
+    (stopped / "config.json").write_text(json.dumps(config))
+    record = empty_record() | {"done": 6}
+    (warming / "commit.json").write_text(json.dumps(record))
+    draws = config["draws"]
+
+    assert main(["runs", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"2 x {draws} of 3000  stopped  " in shown and "stopped, warm-up 6 of 20" in shown
+    assert "resume RUN` goes on with what has stopped." in shown
+    assert main(["diagnose", str(warming)]) == 1
+    said = capsys.readouterr().err
+    assert f"stopped in its warm-up after 6 of 20 draws; `bayesnn resume {warming}`" in said
+
+    with (stopped / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["runs", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"2 x {draws} of 3000  in progress  " in shown
+    assert f"resume {warming}` goes on" in shown
 
 
 def test_check_finds_damage_and_repairs_it(folder, capsys):

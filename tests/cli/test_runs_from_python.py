@@ -1,6 +1,8 @@
 """Runs that `bayesnn_ppl.sample(out=...)` made are read by the command line."""
 
+import json
 import runpy
+import shutil
 
 import numpy as np
 import pytest
@@ -62,3 +64,44 @@ def test_another_program_is_refused(folder, monkeypatch, capsys):
     (folder / "other.py").write_text(PROGRAM.replace("Normal(0, 1)", "Normal(0, 2)"))
     status, shown = typed(folder, "predict part --model other.py", monkeypatch, capsys)
     assert status == 1 and "are of another program" in shown
+    assert "`other.py` does not define it: `--model FILE.py:NAME` names another one" in shown
+
+
+def test_the_program_of_the_run_is_named_where_the_file_has_it(folder, monkeypatch, capsys):
+    (folder / "two.py").write_text(
+        "from my_model import model as counts\n\n\n"
+        "def model(x, y=None, *, batch_size=None):\n    return counts(x, y)\n"
+    )
+    status, shown = typed(folder, "predict part --model two.py", monkeypatch, capsys)
+    assert status == 1 and "In this file it is `--model two.py:counts`." in shown
+
+
+@pytest.mark.parametrize("command", ["diagnose", "report"])
+def test_its_diagnosis_is_kept_and_only_shown_of_the_draws_it_is_of(
+    command, folder, tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(folder / "run", run)
+    (run / "diagnosis.json").unlink(missing_ok=True)
+    assert "not diagnosed" in typed(tmp_path, "runs .", monkeypatch, capsys)[1]
+    assert main([command, str(run)]) == 0
+    capsys.readouterr()
+    assert "not converged" in typed(tmp_path, "runs .", monkeypatch, capsys)[1]
+    kept = json.loads((run / "diagnosis.json").read_text())
+    kept["sampler"]["draws"] = kept["sampler"]["recorded_draws"] = 10  # since extended
+    (run / "diagnosis.json").write_text(json.dumps(kept))
+    assert "not diagnosed" in typed(tmp_path, "runs .", monkeypatch, capsys)[1]
+
+
+def test_compare_without_the_program_names_the_option(folder, monkeypatch, capsys):
+    status, shown = typed(folder, "compare run part", monkeypatch, capsys)
+    assert status == 1 and "`--model FILE.py:NAME` in a shell" in shown
+
+
+def test_a_page_without_functions_says_what_is_missing(folder, monkeypatch, capsys):
+    shown = typed(folder, "report arrays", monkeypatch, capsys)[1]
+    assert "(program: --model FILE.py:NAME; data: made from arrays in Python" in shown
+    shown = typed(folder, f"report arrays {PROGRAM_GIVEN}", monkeypatch, capsys)[1]
+    assert "what is missing (data: made from arrays" in shown
+    page = (folder / "arrays" / "report.html").read_text()
+    assert "functions at the starts not known" in page and "record them" not in page

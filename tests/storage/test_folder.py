@@ -215,7 +215,14 @@ def test_a_run_in_its_warm_up_has_no_draws(tmp_path):
     run.commit({"state": np.array([3])}, phase="warmup", done=3)
     with pytest.raises(ValueError, match="still in its warm-up"):
         storage.read(run.path)
+    assert storage.is_written_to(run.path)
     run.release()
+    assert not storage.is_written_to(run.path)
+    with pytest.raises(ValueError, match=r"it stopped in its warm-up .*bayesnn_ppl.resume\("):
+        storage.read(run.path)
+    (run.path / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match=f"`bayesnn resume {run.path}` continues it"):
+        storage.read(run.path)
     again = RunFolder.reopen(run.path)
     assert again.commit_record["phase"] == "warmup" and again.load_state()["state"] == 3
     assert_holds(run.path, write_blocks(again, [20]))

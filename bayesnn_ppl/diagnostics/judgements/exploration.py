@@ -11,7 +11,9 @@ _CHAINS = 4
 _RARE = 0.1  # a region that takes this share of the starts
 
 
-def judge_exploration(chains: int, starts: Mapping[str, Any]) -> Judgement:
+def judge_exploration(
+    chains: int, starts: Mapping[str, Any], *, functions: bool = True
+) -> Judgement:
     """Were there four chains or more, and did they start at least as far apart as draws are?
 
     R-hat compares chains. It sees a region that one chain found and another did not, and is blind
@@ -22,6 +24,8 @@ def judge_exploration(chains: int, starts: Mapping[str, Any]) -> Judgement:
         chains: how many there are.
         starts: `status`, `median` and `sentence` of `dispersion_of_starts`; {} where the starts
             are not known.
+        functions: whether function values of the draws are known, which the starts could be held
+            against.
     """
     missed = (
         f"a region that takes one start in ten is missed by {_all(chains)} in "
@@ -42,7 +46,7 @@ def judge_exploration(chains: int, starts: Mapping[str, Any]) -> Judgement:
         "overdispersed": "overdispersed starts",
         "comparable": "starts as far apart as draws",
         "underdispersed": "starts closer together than draws",
-        "not judged": "starts not known",
+        "not judged": "starts not known" if functions else "functions at the starts not known",
     }[spread]
     figure = f"{chains} chains, {known}: {missed}"
     if spread == "underdispersed":
@@ -54,10 +58,15 @@ def judge_exploration(chains: int, starts: Mapping[str, Any]) -> Judgement:
         )
     if spread == "not judged":
         sentence = (
-            "Where the chains started is not known, so nobody can say whether R-hat could have "
-            "seen what they missed. Pass `starts`, their function values there; runs of `sample` "
-            "record them."
+            "No function values are known, and how far apart chains started is seen in those: give "
+            "the program and rows, or sample with a probe."
         )
+        if functions:
+            sentence = (
+                "Where the chains started is not known, so nobody can say whether R-hat could have "
+                "seen what they missed. Pass `starts`, their function values there; runs of "
+                "`sample` record them."
+            )
         return Judgement("exploration", "not judged", figure, (sentence,))
     if chains < _CHAINS:
         sentence = f"{chains} chains are few: {missed}. Run at least {_CHAINS}."
