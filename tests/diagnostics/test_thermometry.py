@@ -264,6 +264,9 @@ def test_stopped_chain_in_a_diagnosis():
     stopped[2, 37:] = True
     found = diagnose({"mean": values}, {}, {"stopped": stopped})
     assert found.status == "not converged" and found.sampler["stopped_chains"] == {2: 37}
-    assert "Chain 2 stopped at draw 37" in found.verdict
+    assert "Chain 2 stopped at draw 37, where" in found.verdict
+    stopped[[0, 3], 90:] = True
+    found = diagnose({"mean": values}, {}, {"stopped": stopped})
+    assert "Chains 0, 2 and 3 stopped at draws 37 to 90, where" in found.verdict
     whole = diagnose({"mean": values}, {}, {"stopped": stopped & False})
     assert whole.judgements[0].status == "passed"

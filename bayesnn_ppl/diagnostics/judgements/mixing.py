@@ -65,11 +65,14 @@ def _broken(
                 "the model can be computed. Lower the step size, check the data for NaN and "
                 "extreme values, or run in float64."
             )
-    for chain, draw in sampler["stopped_chains"].items():
+    stopped = sampler["stopped_chains"]
+    if stopped:
+        draws = sorted(set(stopped.values()))
+        at = f"draw {draws[0]}" if len(draws) == 1 else f"draws {draws[0]} to {draws[-1]}"
         sentences.append(
-            f"Chain {chain} stopped at draw {draw}, which was not finite; its draws from there on "
-            "repeat the last one that was. Lower the step size, or look for it with "
-            "`find_step_size` (`--step-size auto`)."
+            f"{listed(list(stopped)).capitalize()} stopped at {at}, where the state was no longer "
+            "finite; draws from there on repeat the last one that was. Lower the step size, or "
+            "look for it with `find_step_size` (`--step-size auto`)."
         )
     for chain in sampler["stuck_chains"]:
         if chain in sampler["stopped_chains"]:
