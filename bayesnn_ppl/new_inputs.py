@@ -16,6 +16,7 @@ __all__ = ["input_range", "standardised", "target_range", "warn_outside", "warn_
 
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3
+_FEWEST_ROWS, _FEWEST, _NEARLY_ALL = 5, 3, 0.95  # rows, columns, share of rows
 
 
 def input_range(x: np.ndarray) -> dict[str, list[float]] | None:
@@ -173,9 +174,13 @@ def _far_outside(
     rows = values.reshape(len(values), -1, values.shape[-1])
     far = ((rows < low - width) | (rows > high + width)).any(axis=1)
     # Single rows may well be out of the ordinary; rows in other units are so all together.
+    if 2 * np.count_nonzero(far.any(axis=1)) <= len(values):
+        # Or not as far, but in most columns: positive numbers that were standardised twice.
+        far = ((rows < low) | (rows > high)).any(axis=1)
+        everywhere = np.count_nonzero(far.mean(axis=0) > _NEARLY_ALL)
+        if len(values) < _FEWEST_ROWS or len(low) < _FEWEST or 2 * everywhere <= len(low):
+            return None
     count = np.count_nonzero(far.any(axis=1))
-    if 2 * count <= len(values):
-        return None
     centre, scale = np.broadcast_to(centre, low.shape), np.broadcast_to(scale, low.shape)
     found = np.flatnonzero(far.any(axis=0))
     examples = []

@@ -11,7 +11,7 @@ from numpyro.infer import Predictive, log_likelihood
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.metrics.checks import far_inputs_expected
-from bayesnn_ppl.new_inputs import input_range, standardised, warn_targets_outside
+from bayesnn_ppl.new_inputs import input_range, standardised, warn_outside, warn_targets_outside
 
 DATA = {name: bnn.data.load(name) for name in ("diabetes", "wine")}
 RAW = {name: data.standardisation.undo_x(data.test.x) for name, data in DATA.items()}
@@ -74,6 +74,18 @@ def test_rows_are_not_standardised_twice(runs):
     with pytest.raises(ValueError, match=r"already standardised.*`numpy\.asarray\(x\)`"):
         data.standardisation.apply_x(rows)
     assert type(rows + 1) is type(data.standardisation.undo_x(rows)) is np.ndarray
+    # The rows of a `Dataset` do not know it.
+    with pytest.warns(UserWarning, match=r"33 of 44 rows .* `sex` is .*, and was 1 to 2"):
+        runs["diabetes"].predict(data.test.x, raw=True)
+    # Near 0 in each feature, and not as far below the range as that is wide.
+    near = np.random.default_rng(0).normal(size=(20, 3))
+    run = {"input_range": {"low": [11.0] * 3, "high": [227.0] * 3}}
+    with pytest.warns(UserWarning, match=r"20 of 20 rows .* was 11 to 227"):
+        warn_outside(near, run, given=near)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_outside(near[:, :1], {"input_range": {"low": [11.0], "high": [227.0]}}, given=near)
+        warn_outside(near + [11.0, 100.0, 100.0], run, given=near)
     # A map that changes nothing can be applied as often as one likes.
     same = bnn.data.Standardisation.identity(10)
     np.testing.assert_array_equal(same.apply_x(same.apply_x(raw)), raw)
