@@ -43,7 +43,10 @@ def writing_to(path: Path, advice: Callable[[], str]) -> Iterator[None]:
 
 
 def is_written_to(folder: Path) -> bool:
-    """Whether a process, this one or another, holds the lock of a run folder."""
+    """Whether a process, this one or another, holds the lock of a run folder.
+
+    To know it the lock is shared for an instant, which a writer that is just beginning waits for.
+    """
     try:
         lock = os.open(folder / "lock", os.O_RDONLY)
     except OSError:  # never written to from here, or by somebody whose lock is not to be seen

@@ -19,6 +19,7 @@ import fcntl
 import json
 import math
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -50,6 +51,7 @@ from bayesnn_ppl.storage.tree import (
 __all__ = ["COMMAND", "RunFolder", "write"]
 
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
+_READERS_SECONDS = 0.1  # more than a reader holds the lock
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
 _PARTS = ("journal", "checkpoint")
@@ -456,7 +458,11 @@ def _lock(path: Path) -> int:
     ):
         lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps of a reader, `is_written_to`, who is gone at once
+            time.sleep(_READERS_SECONDS)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = (path / "lock").read_text().strip() or "unknown"
         os.close(lock)

@@ -73,7 +73,7 @@ SAYS = {
     "predict": "Wrote the predictions for ",
     "prior": "Prior predictive: ",
     "report": "Wrote the report to ",
-    "resume": "draws per chain in ",
+    "resume": " draws per chain",
     "run": "In a shell: bayesnn ",
     "runs": "VERDICT",
     "sample": "Diagnosis: ",

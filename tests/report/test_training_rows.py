@@ -51,14 +51,15 @@ def test_a_prior_that_the_data_contradict_is_seen(subject):
     generator = np.random.default_rng(0)
     x = generator.normal(size=(30, 1)).astype(np.float32)
     y = (20 * x[:, 0] + 20 + generator.normal(size=30)).astype(np.float32)
-    run = bnn.sample(
-        NUTS(bnn.models.linear(likelihood=bnn.likelihoods.gaussian(1.0))),
-        *(x, y),
-        warmup=200,
-        draws=200,
-        chains=2,
-        progress=False,
-    )
+    with pytest.warns(UserWarning, match="hardly reaches the targets"):
+        run = bnn.sample(
+            NUTS(bnn.models.linear(likelihood=bnn.likelihoods.gaussian(1.0))),
+            *(x, y),
+            warmup=200,
+            draws=200,
+            chains=2,
+            progress=False,
+        )
     torn = plain(prior_sensitivity_section(Subject("torn", "torn", run, train=(x, y))))
     counts = [int(re.search(r"(\d+) of \d+ quantities move", t)[1]) for t in (calm, torn)]
     assert counts[0] < 4 < 8 < counts[1] and "by prior and data" in torn

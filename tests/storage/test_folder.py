@@ -1,11 +1,13 @@
 """A run folder after every kind of accident: what was committed is there, bit by bit."""
 
 import errno
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +196,19 @@ def test_a_second_writer_is_refused(tmp_path):
     assert told == ""
 
 
+def test_a_writer_waits_for_a_reader_who_looks_whether_there_is_one(tmp_path):
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    write_blocks(run, [5])
+    run.release()
+    reader = os.open(run.path / "lock", os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    threading.Timer(0.02, os.close, [reader]).start()
+    again = RunFolder.reopen(run.path)
+    assert storage.is_written_to(run.path)
+    again.release()
+    assert not storage.is_written_to(run.path)
+
+
 def test_a_used_folder_is_never_written_over(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="never written over"):
@@ -215,9 +230,9 @@ def test_a_run_in_its_warm_up_has_no_draws(tmp_path):
     run.commit({"state": np.array([3])}, phase="warmup", done=3)
     with pytest.raises(ValueError, match="still in its warm-up"):
         storage.read(run.path)
-    assert storage.is_written_to(run.path)
+    assert storage.storage.is_written_to(run.path)
     run.release()
-    assert not storage.is_written_to(run.path)
+    assert not storage.storage.is_written_to(run.path)
     with pytest.raises(ValueError, match=r"it stopped in its warm-up .*bayesnn_ppl.resume\("):
         storage.read(run.path)
     (run.path / "run.json").write_text("{}")
