@@ -230,9 +230,9 @@ def test_a_run_in_its_warm_up_has_no_draws(tmp_path):
     run.commit({"state": np.array([3])}, phase="warmup", done=3)
     with pytest.raises(ValueError, match="still in its warm-up"):
         storage.read(run.path)
-    assert storage.storage.is_written_to(run.path)
+    assert storage.is_written_to(run.path)
     run.release()
-    assert not storage.storage.is_written_to(run.path)
+    assert not storage.is_written_to(run.path)
     with pytest.raises(ValueError, match=r"it stopped in its warm-up .*bayesnn_ppl.resume\("):
         storage.read(run.path)
     (run.path / "run.json").write_text("{}")
