@@ -146,7 +146,7 @@ def run_runs(arguments: argparse.Namespace) -> int:
         stopped = [run for run, path in zip(found, paths, strict=True) if _can_go_on(run, path)]
         if stopped:
             which = stopped[0]["run"] if len(stopped) == 1 else "RUN"
-            print(f"\n`{program_name()} resume {which}` goes on with what has stopped.")
+            print(f"\n`{program_name()} resume {which}` continues what has stopped.")
     return 0
 
 

@@ -106,6 +106,8 @@ def fit(
             keep=keep,
             on_disk=out is not None,
         )
+        problem = prepared.problem
+        warn_beyond_prior(problem.model, problem.x, problem.y, problem.summary, float64=float64)
         if out is None:
             return prepared.with_data(prepared.in_memory(began))
         folder = RunFolder.create(
@@ -253,8 +255,6 @@ def make_fit(
     targets = check_targets(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets, all_rows=not simulated)
     check_task(y, summary)
-    if not simulated:
-        warn_beyond_prior(model, inputs, targets, summary)
     check_training_of_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)

@@ -24,7 +24,6 @@ from bayesnn_ppl.inference.noisy_programs import check_kernel_of_noise
 from bayesnn_ppl.inference.program import compile_program
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.provenance import describe_run, kept
-from bayesnn_ppl.inference.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.run import Progress, Run
 from bayesnn_ppl.inference.sharing import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
@@ -160,8 +159,6 @@ def make_plan(
             all_rows=stream is None and not simulated,
         )
         check_task(y, summary)
-        if not simulated:
-            warn_beyond_prior(kernel.model, inputs, targets, summary)
         summary = _tempered(summary, kernel)
         check_kernel_of_noise(kernel, summary)
         if summary.discrete:

@@ -9,6 +9,7 @@ import numpy as np
 from numpyro import handlers
 
 from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.precision import arithmetic
 from bayesnn_ppl.training_keys import clean
 
 __all__ = ["warn_beyond_prior"]
@@ -18,7 +19,9 @@ _DRAWS, _ROWS = 100, 20
 _SHARE, _FEWEST = 0.98, 0.25
 
 
-def warn_beyond_prior(model: Any, x: np.ndarray, y: np.ndarray, summary: ModelSummary) -> None:
+def warn_beyond_prior(
+    model: Any, x: np.ndarray, y: np.ndarray, summary: ModelSummary, *, float64: bool
+) -> None:
     """Warn where three targets in four lie outside the central 98 % of the prior predictive.
 
     Chains of such a run agree, on a posterior that predicts nothing. Only targets that are plainly
@@ -28,6 +31,7 @@ def warn_beyond_prior(model: Any, x: np.ndarray, y: np.ndarray, summary: ModelSu
         model: the program.
         x, y: training rows, as the program is given them.
         summary: of the program.
+        float64: whether it runs in double precision.
 
     Warns:
         UserWarning: with the figures, and what to do.
@@ -41,8 +45,9 @@ def warn_beyond_prior(model: Any, x: np.ndarray, y: np.ndarray, summary: ModelSu
         return handlers.trace(handlers.seed(clean(model), key)).get_trace(rows)["y"]["value"]
 
     try:
-        drawn = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), _DRAWS)))
-    except NotImplementedError:  # an improper prior, or a distribution that is not drawn from
+        with arithmetic(float64=float64):
+            drawn = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), _DRAWS)))
+    except NotImplementedError:  # of a likelihood that has a density alone
         return
     low, high = np.nanquantile(drawn, [(1 - _SHARE) / 2, (1 + _SHARE) / 2])
     inside = float(np.mean((low <= y) & (y <= high)))

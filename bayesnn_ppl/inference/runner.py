@@ -10,6 +10,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.arguments import told_names, whole_number
 from bayesnn_ppl.inference.keep import Keep
 from bayesnn_ppl.inference.plan import execute, make_plan
+from bayesnn_ppl.inference.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.run import Progress
 from bayesnn_ppl.inference.sharing import open_folder
 from bayesnn_ppl.inference.sinks import FolderSink, MemorySink
@@ -138,6 +139,7 @@ def sample(
         until=until,
         on_disk=out is not None,
     )
+    warn_beyond_prior(plan.settings.kernel.model, plan.x, plan.y, plan.summary, float64=float64)
     if out is None:
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)

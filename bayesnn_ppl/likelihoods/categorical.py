@@ -31,7 +31,7 @@ def categorical_likelihood(classes: int | None = None) -> CategoricalLikelihood:
         classes: K ≥ 2; the network returns (N, K), or (N, H, W, K) for a label per pixel.
 
     Raises:
-        TypeError: `classes` is not given, or no whole number.
+        TypeError: `classes` is not given, or not an integer.
         ValueError: fewer than two classes.
     """
     if classes is None:

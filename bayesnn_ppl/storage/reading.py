@@ -271,7 +271,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
 
 
 def _without_draws(path: Path, record: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """How far a run without draws has come, and whether anybody goes on with it."""
+    """How far a run without draws has come, and whether it is being written."""
     phase, done = record["phase"], record["done"]
     where = "its warm-up" if phase == "warmup" else f"its phase `{phase}`"
     whole = config.get("warmup") if phase == "warmup" else None

@@ -73,7 +73,7 @@ def test_runs_tells_what_has_stopped_from_what_is_written(run, tmp_path, capsys)
     assert main(["runs", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"2 x {draws} of 3000  stopped  " in shown and "stopped, warm-up 6 of 20" in shown
-    assert "resume RUN` goes on with what has stopped." in shown
+    assert "resume RUN` continues what has stopped." in shown
     assert main(["diagnose", str(warming)]) == 1
     said = capsys.readouterr().err
     assert f"stopped in its warm-up after 6 of 20 draws; `bayesnn resume {warming}`" in said
@@ -83,7 +83,7 @@ def test_runs_tells_what_has_stopped_from_what_is_written(run, tmp_path, capsys)
         assert main(["runs", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"2 x {draws} of 3000  in progress  " in shown
-    assert f"resume {warming}` goes on" in shown
+    assert f"resume {warming}` continues" in shown
 
 
 def test_check_finds_damage_and_repairs_it(folder, capsys):

@@ -61,6 +61,7 @@ def undrawn(x, y=None):
     ids=["standardised", "a prior that reaches", "not to be drawn"],
 )
 def test_others_are_not(model, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
         sampled(model, y)
+    assert not [warning for warning in found if "hardly reaches" in str(warning.message)]
