@@ -144,10 +144,11 @@ def _crash(job: Job) -> None:
 
 def _commit_often() -> None:
     """Shorter blocks, commits and chunks: as many writes in a second as else in a minute."""
-    from bayesnn_ppl.inference import run, sinks
+    from bayesnn_ppl.inference import block_loop, sinks
     from bayesnn_ppl.storage import folder
 
-    run._BLOCK_SECONDS, sinks._COMMIT_SECONDS, folder._MOST_CHUNK_DRAWS = 0.05, 0.1, 100
+    block_loop.BLOCK_SECONDS, sinks._COMMIT_SECONDS = 0.05, 0.1
+    folder._MOST_CHUNK_DRAWS = 100
 
 
 def _meet(job: Job) -> Any:
@@ -180,9 +181,9 @@ class _Fingerprint:
     def __call__(self, progress: Any) -> None:
         if self._file is None:
             return
-        from bayesnn_ppl.inference.program import _programs
+        from bayesnn_ppl.inference.program import programs
 
-        advance: Any = next(reversed(_programs.values())).advance
+        advance: Any = next(reversed(programs.programs.values())).advance
         # Metadata say where in the source an operation comes from, which changes no number.
         text = re.sub(r", metadata=\{[^}]*\}", "", advance.as_text())
         self._file.write_text(_sha(text.encode()))

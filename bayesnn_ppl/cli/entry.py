@@ -5,10 +5,11 @@ import gc
 import os
 import shlex
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.compilation_cache import is_about_an_entry, keep_compiled_programs
@@ -17,6 +18,7 @@ from bayesnn_ppl.cli.parser import Parser
 
 __all__ = ["main"]
 
+_COMPILING = "bayesnn-compiles"  # inference.program_cache.COMPILING, without importing JAX
 _EXPECTED = (ValueError, TypeError, RuntimeError, OSError, ImportError)
 
 
@@ -43,10 +45,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            return _run(arguments)
+            status = _run(arguments)
     finally:
         if own:  # the process ends: its last collection takes 0.7 s
             gc.freeze()
+    if own and any(thread.name == _COMPILING for thread in threading.enumerate()):
+        _leave(status)
+    return status
+
+
+def _leave(status: int) -> NoReturn:
+    """End at once, while a thread still compiles.
+
+    Where the interpreter takes itself apart under such a thread, the process can end by SIGSEGV.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _parse(given: list[str]) -> argparse.Namespace | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.cli.output import print_json
+from bayesnn_ppl.cli.output import note, paragraph, print_json
 from bayesnn_ppl.cli.references import reference_of
 from bayesnn_ppl.cli.rows import inputs, inputs_and_targets
 from bayesnn_ppl.cli.runs import Run, loaded, open_run
@@ -17,6 +17,11 @@ __all__ = ["CHECKED", "open_posterior", "predicting", "run_diagnose", "run_evalu
 
 # Exit status of `diagnose --check`; 2 is an error in what was typed.
 CHECKED = {"converged": 0, "not converged": 1, "approximate": 3, "doubtful": 4, "not judged": 5}
+_RECORDED = (
+    "Quantiles and the CRPS are those of one predictive sample for each draw, which the run kept. "
+    "With the program, `--model FILE.py`, they are computed from the whole predictive "
+    "distribution and differ a little."
+)
 _SNGP_SETTINGS = ("features", "length_scale", "scale", "bound")
 
 
@@ -26,7 +31,13 @@ def open_posterior(arguments: argparse.Namespace) -> tuple[Run, Any, Path | None
     run = open_run(folder)
     program, path = run.load_model(arguments.model)
     program = predicting(run, bnn.load(folder).provenance, program)
-    return run, loaded(folder, run, program, arguments.model), path
+    posterior = loaded(folder, run, program, arguments.model)
+    made = posterior.provenance
+    note(
+        f"Computing what {made['chains']} × {made['draws']} draws predict. The first time this "
+        "compiles, which can take half a minute."
+    )
+    return run, posterior, path
 
 
 def predicting(run: Run, made: dict[str, Any], program: Any) -> Any:
@@ -114,4 +125,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     else:
         print(f"{run.model_label} on {run.data_label}, scored on {label}, in the data's units")
         print(scores)
+        if recorded and scores.task == "regression":
+            print()
+            print(paragraph(_RECORDED))
     return 0

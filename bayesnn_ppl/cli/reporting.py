@@ -156,6 +156,8 @@ def run_report(arguments: argparse.Namespace) -> int:
         _subject(index, name, folders[name], run, programs[name], arguments.gradients)
         for index, (name, run) in enumerate(runs.items())
     ]
+    if any(subject.inputs is not None for subject in subjects):
+        note("Computing the page. The first time this compiles, which can take half a minute.")
     with failures_named(file):
         page = built(subjects, reference=reference)
     page.save(out)

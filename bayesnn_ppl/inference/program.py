@@ -6,9 +6,8 @@ compiled function, so neither compiles anything anew.
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.inference.compiling import compiled
+from bayesnn_ppl.inference.program_cache import ProgramCache, compiled
 from bayesnn_ppl.inference.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.traced import (
     Settings,
@@ -30,7 +29,6 @@ from bayesnn_ppl.mesh import everywhere, own_part, spread
 
 __all__ = ["Program", "arrays_to_state", "compile_program", "state_to_arrays"]
 
-_KEPT_PROGRAMS = 8
 _BLOCK_BYTES = 2**26
 
 
@@ -61,7 +59,7 @@ class Program:
     compile_seconds: float
 
 
-_programs: OrderedDict[Hashable, Program] = OrderedDict()
+programs: ProgramCache[Program] = ProgramCache(kept=8)
 
 
 def compile_program(
@@ -78,7 +76,7 @@ def compile_program(
     With `blocks` the data are streamed, and x and y are the rows of one minibatch.
     """
     shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), x, y, probe))
-    key = (
+    parts = (
         identity_key(settings.kernel),
         identity_key(settings.strategy),
         settings.warmup,
@@ -91,17 +89,8 @@ def compile_program(
         str(shapes),
         blocks,
         str(keys.dtype),
-        jax.config.jax_default_matmul_precision,
-        jax.config.jax_threefry_partitionable,
     )
-    if key in _programs:
-        _programs.move_to_end(key)
-        return _programs[key]
-    program = _compile(settings, keys, values, x, y, probe, blocks)
-    _programs[key] = replace(program, compile_seconds=0.0)
-    if len(_programs) > _KEPT_PROGRAMS:
-        _programs.popitem(last=False)
-    return program
+    return programs.get(parts, lambda: _compile(settings, keys, values, x, y, probe, blocks))
 
 
 def _compile(

@@ -1,7 +1,6 @@
 """One run of a compiled program: block by block, watched, and safe to interrupt."""
 
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.arguments import natural
 from bayesnn_ppl.distributed import EndedTogether
-from bayesnn_ppl.inference.interrupts import raise_if_swallowed, uninterrupted
+from bayesnn_ppl.inference.block_loop import BlockLoop
+from bayesnn_ppl.inference.interrupts import uninterrupted
 from bayesnn_ppl.inference.keep import Probe
 from bayesnn_ppl.inference.program import Program, arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
@@ -28,8 +28,6 @@ from bayesnn_ppl.mesh import everywhere
 from bayesnn_ppl.storage import variable_names
 
 __all__ = ["Progress", "Run"]
-
-_BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
 
 
 @dataclass(frozen=True)
@@ -85,10 +83,9 @@ class Run:
         self._predictive_keys = everywhere(predictive_keys, settings.mesh)
         self._host_data = (x, y)
         self._data = (program.place(x), program.place(y))
-        self._callback, self._until = callback, until
+        self._loop, self._until = BlockLoop(bar, callback), until
         self._sink = sink
         self.ended: dict[str, Any] = {"by": "draws"}
-        self._seconds_per_transition: float | None = None
         self._state: Any = None
         self.seconds: dict[str, float] = {}
         self.interrupted = self.ended_early = False
@@ -180,50 +177,55 @@ class Run:
     def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> int:
         """Go from `done` to `total` draws, block by block; returns how many are made."""
         self._bar.phase(phase, total, done)
-        self._done = done
-        divergences = 0
-        while done < total:
-            count = min(total - done, self._team.agree(self._next_block(thinning))[0])
-            block_began = time.perf_counter()
-            raise_if_swallowed()
+        self._done, divergences = done, 0
+
+        def make(done: int, count: int) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
             state, groups = self._make(phase, done, count, thinning)
-            groups = self._named(groups, count)
             # Of function values, those of all chains; the sink takes this process's.
-            now = time.perf_counter()
-            self._seconds_per_transition = (now - block_began) / (count * thinning)
-            with uninterrupted():
-                # Together, or a checkpoint would be of other draws than those kept.
-                self._state = state
-                self._done = done = done + count
-                if phase == "sample":
-                    self._sink.append(self._share.written(groups))
-                due = self._team.agree(self._sink.due())[0]
-                self._sink.checkpoint(self.state, phase, done, now=due)
+            return state, self._named(groups, count)
+
+        def keep(block: Any, done: int) -> None:
+            self._state, groups = block
+            self._done = done
+            if phase == "sample":
+                self._sink.append(self._share.written(groups))
+            due = self._team.agree(self._sink.due())[0]
+            self._sink.checkpoint(self.state, phase, done, now=due)
+
+        def show(block: Any, done: int) -> bool:
+            nonlocal divergences
+            seconds, groups = time.perf_counter() - self._began, block[1]
             statistics = groups["sample_stats"]
             functions = groups.get("predictions", {})
             divergences += int(np.sum(statistics.get("diverging", 0)))
-            self._notice_stopped(phase, done - count, statistics)
+            self._notice_stopped(phase, done, statistics)
             self._bar.advance(done, statistics, divergences)
-            seconds = now - self._began
             if phase == "sample":
                 self._watch.add(functions)
             metrics = self._watch.row(phase, done, seconds, statistics, divergences)
             self._sink.watch(metrics)
             draws = groups.get("posterior", {})
-            stop = self._stop_early(
-                Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
+            ends = self._loop.asked_to_end(
+                lambda: Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
             )
-            if any(self._team.agree(stop or self._share.interrupted)):
+            if any(self._team.agree(ends or self._share.interrupted)):
                 self.ended_early, self.ended = True, {"by": "callback"}
-                break
-            if done < total and (self._is_still(statistics) or self._is_done(phase, done)):
-                break
-        return done
+                return True
+            return done < total and (self._is_still(statistics) or self._is_done(phase, done))
 
-    def _notice_stopped(
-        self, phase: str, before: int, statistics: Mapping[str, np.ndarray]
-    ) -> None:
-        """Name the chains that have stopped for good in the block after `before` draws."""
+        return self._loop.run(
+            total,
+            done=done,
+            most=self._program.block,
+            make=make,
+            keep=keep,
+            show=show,
+            cost=thinning,
+            agree=lambda count: self._team.agree(count)[0],
+        )
+
+    def _notice_stopped(self, phase: str, done: int, statistics: Mapping[str, np.ndarray]) -> None:
+        """Name the chains that have stopped for good in the block that ends with draw `done`."""
         stopped = statistics.get("stopped")
         if stopped is None:
             return
@@ -231,7 +233,7 @@ class Run:
             if chain in self.stopped:
                 continue
             self.stopped.append(chain)
-            draw = before + int(np.argmax(stopped[chain]))
+            draw = done - stopped.shape[1] + int(np.argmax(stopped[chain]))
             self._bar.say(
                 f"Chain {chain} has stopped in draw {draw} of the {phase} phase: its state was no "
                 "longer finite. It stays at its last good draw. Take a smaller step size, or "
@@ -304,24 +306,6 @@ class Run:
             self._variables = variable_names(natural(draws))
             self._sink.site_names = {name: site for site, name in self._variables.items()}
         return self._variables
-
-    def _next_block(self, thinning: int) -> int:
-        """As many draws as take about half a second, so that the bar moves and Ctrl-C is heard."""
-        if self._seconds_per_transition is None:
-            return 1
-        count = _BLOCK_SECONDS / max(self._seconds_per_transition * thinning, 1e-9)
-        return int(np.clip(count, 1, self._program.block))
-
-    def _stop_early(self, progress: Progress) -> bool:
-        if self._callback is None:
-            return False
-        try:
-            return bool(self._callback(progress))
-        except Exception:  # the user's metric must not cost the draws
-            self._bar.say("The callback failed and is not called again; the run goes on.")
-            self._bar.say(traceback.format_exc())
-            self._callback = None
-            return False
 
 
 def _named_statistics(

@@ -6,8 +6,7 @@ has stopped costs nothing where members run one after another, and keeps its bes
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -21,7 +20,7 @@ from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.inference.compiling import compiled
+from bayesnn_ppl.inference.program_cache import ProgramCache, compiled
 from bayesnn_ppl.inference.small_products import products_as_sums
 from bayesnn_ppl.inference.training_starts import start_position
 from bayesnn_ppl.mesh import manual_axes
@@ -35,7 +34,6 @@ __all__ = [
     "compile_training",
 ]
 
-_KEPT_PROGRAMS = 4
 _BLOCK = 100  # the most epochs of one call
 _NOISE = 0x6E6F_6973  # stream of the noise that a program has in training
 _OWN = 0x6F77_6E  # stream of what a program has of a member's own
@@ -108,7 +106,7 @@ class TrainingProgram:
     compile_seconds: float
 
 
-_programs: OrderedDict[Hashable, TrainingProgram] = OrderedDict()
+_programs: ProgramCache[TrainingProgram] = ProgramCache(kept=4)
 
 
 def compile_training(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProgram:
@@ -120,24 +118,15 @@ def compile_training(recipe: Recipe, keys: Any, active: Any, *data: Any) -> Trai
         active: (members,), which members are to be trained.
         *data: x, y, and the held-out x and y (of no rows where nothing is held out).
     """
-    key = (
+    parts = (
         *(identity_key(part) for part in (recipe.model, recipe.optimiser, recipe.schedule)),
         *(getattr(recipe, name) for name in ("latents", "objective", "start", "members")),
         *(getattr(recipe, name) for name in ("batch_size", "held_out", "mesh", "arrangement")),
         recipe.float64,
         tuple((array.shape, str(array.dtype)) for array in data),
         str(keys.dtype),
-        jax.config.jax_default_matmul_precision,
-        jax.config.jax_threefry_partitionable,
     )
-    if key in _programs:
-        _programs.move_to_end(key)
-        return _programs[key]
-    program = _compile(recipe, keys, active, *data)
-    _programs[key] = replace(program, compile_seconds=0.0)
-    if len(_programs) > _KEPT_PROGRAMS:
-        _programs.popitem(last=False)
-    return program
+    return _programs.get(parts, lambda: _compile(recipe, keys, active, *data))
 
 
 def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProgram:

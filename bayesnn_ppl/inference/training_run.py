@@ -1,14 +1,13 @@
 """One training: attempts made of blocks of epochs, watched, recorded and safe to interrupt."""
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.inference.interrupts import uninterrupted
+from bayesnn_ppl.inference.block_loop import BlockLoop
 from bayesnn_ppl.inference.program import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.training_plan import TrainingPlan
@@ -24,8 +23,6 @@ from bayesnn_ppl.inference.training_result import (
 )
 
 __all__ = ["TrainingBar", "TrainingRun"]
-
-_BLOCK_SECONDS = 0.5  # how long a Ctrl-C or a bar's next move may take, about
 
 
 class TrainingBar(ProgressBar):
@@ -53,11 +50,10 @@ class TrainingRun:
         callback: Callable[[TrainingProgress], Any] | None,
         record: TrainingRecord | None,
     ) -> None:
-        self._plan, self._bar, self._callback = plan, bar, callback
+        self._plan, self._bar, self._loop = plan, bar, BlockLoop(bar, callback)
         self._record = record
         self._earlier: Trained | None = None  # what attempts before this one came to
         self._interrupted = self._asked = self._kept = False
-        self._seconds_per_epoch: float | None = None
         self._state: Any = None
         self._values: Mapping[str, Any] = {}
 
@@ -146,28 +142,38 @@ class TrainingRun:
         )
 
     def _advance(self, program: TrainingProgram) -> None:
-        """Go on, block by block, until all members have stopped or made their epochs."""
-        epochs, patience = self._plan.epochs, np.int32(self._plan.patience)
-        stopped = 0
-        while self._done < epochs and stopped < self._plan.recipe.members:
-            count = min(epochs - self._done, self._next_block(program))
-            began = time.perf_counter()
-            state, *block, values = program.advance(
-                self._state, *self._data, np.int32(count), np.int32(epochs), patience
+        """Train, block by block, until all members have stopped or made their epochs."""
+        epochs, members = self._plan.epochs, self._plan.recipe.members
+        limits = np.int32(epochs), np.int32(self._plan.patience)
+
+        def make(done: int, count: int) -> tuple[Any, np.ndarray, Any]:
+            state, *losses, values = program.advance(
+                self._state, *self._data, np.int32(count), *limits
             )
-            losses = np.stack([np.asarray(part)[:, :count] for part in block])
-            self._seconds_per_epoch = (time.perf_counter() - began) / count
-            with uninterrupted():  # together, or the losses would be of other epochs
-                self._state, self._values = state, values
-                self._losses[:, :, self._done : self._done + count] = losses
-                self._done += count
-            stopped = int(np.sum(state.stopped))
-            all_over = self._done == epochs or stopped == self._plan.recipe.members
-            self._keep_record(stopped, over=all_over)
-            self._bar.show(self._done, losses[0, :, -1], losses[1, :, -1], stopped)
-            if self._ended() and not all_over:
+            return state, np.stack([np.asarray(part)[:, :count] for part in losses]), values
+
+        def keep(block: Any, done: int) -> None:
+            self._state, losses, self._values = block
+            self._losses[:, :, self._done : done] = losses
+            self._done = done
+
+        def show(block: Any, done: int) -> bool:
+            stopped = int(np.sum(self._state.stopped))
+            over = done == epochs or stopped == members
+            self._keep_record(stopped, over=over)
+            training, held_out = block[1][:, :, -1]
+            self._bar.show(done, training, held_out, stopped)
+            asked = self._loop.asked_to_end(self._seen)
+            if asked and not over:
                 self._interrupted = self._asked = True
-                return
+            return asked or over
+
+        self._loop.run(epochs, done=self._done, most=program.block, make=make, keep=keep, show=show)
+
+    def _seen(self) -> TrainingProgress:
+        losses, held_out_losses = self._losses[:, :, : self._done].copy()
+        seconds = time.perf_counter() - self._began
+        return TrainingProgress(self._done, self._plan.epochs, seconds, losses, held_out_losses)
 
     def _keep_record(self, stopped: int, *, over: bool) -> None:
         """Let the record have the state, at once where it is `over`, and the last metrics."""
@@ -201,22 +207,3 @@ class TrainingRun:
             "losses": self._losses,
             "done": np.asarray(self._done),
         }
-
-    def _next_block(self, program: TrainingProgram) -> int:
-        if self._seconds_per_epoch is None:
-            return 1
-        return int(np.clip(_BLOCK_SECONDS / max(self._seconds_per_epoch, 1e-9), 1, program.block))
-
-    def _ended(self) -> bool:
-        if self._callback is None:
-            return False
-        losses, held_out_losses = self._losses[:, :, : self._done].copy()
-        seconds = time.perf_counter() - self._began
-        seen = TrainingProgress(self._done, self._plan.epochs, seconds, losses, held_out_losses)
-        try:
-            return bool(self._callback(seen))
-        except Exception:  # the user's metric must not cost the training
-            self._bar.say("The callback failed and is not called again; training goes on.")
-            self._bar.say(traceback.format_exc())
-            self._callback = None
-            return False

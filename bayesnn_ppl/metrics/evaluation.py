@@ -64,13 +64,15 @@ class Evaluation(Mapping[str, float]):
     """Scores by name, a read-only mapping that prints as a table.
 
     `task` is "regression" or "classification", `rows` the number of rows scored, `by_class` the
-    recall and precision of each class.
+    recall and precision of each class, `partial` the number of rows with a censored or masked
+    target.
     """
 
     task: str
     rows: int
     scores: Mapping[str, float]
     by_class: tuple[ClassScore, ...] = ()
+    partial: int = 0
 
     def __getitem__(self, name: str) -> float:
         return self.scores[name]
@@ -85,18 +87,22 @@ class Evaluation(Mapping[str, float]):
         name_width = max(map(len, self.scores))
         values = {name: f"{value:.4f}" for name, value in self.scores.items()}
         value_width = max(map(len, values.values()))
-        lines = [f"{self.task.capitalize()}, {self.rows} rows"]
+        lines = [self._title()]
         for name, value in values.items():
             lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
         lines += [f"  {line}" for line in (class_lines(self.by_class) if self.by_class else ())]
         return "\n".join(lines)
+
+    def _title(self) -> str:
+        title = f"{self.task.capitalize()}, {self.rows} rows"
+        return title if not self.partial else f"{title}, {self.partial} censored or masked"
 
     def _figures(self) -> dict[str, Any]:
         return {"task": self.task, "rows": self.rows, **dict(islice(self.scores.items(), 4))}
 
     def _repr_html_(self) -> str:
         rows = [(name, f"{value:.4f}", _meaning(name)) for name, value in self.scores.items()]
-        return html_table(f"{self.task.capitalize()}, {self.rows} rows", rows)
+        return html_table(self._title(), rows)
 
     def meaning(self, name: str) -> str:
         """What a score is, in a few words."""
@@ -105,6 +111,8 @@ class Evaluation(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Task, number of rows and scores in one flat dictionary, and those of each class."""
         told: dict[str, Any] = {"task": self.task, "rows": self.rows, **self.scores}
+        if self.partial:
+            told["partial"] = self.partial
         if self.by_class:
             told["by_class"] = [one._asdict() for one in self.by_class]
         return told
@@ -200,6 +208,7 @@ def evaluate(
     if (most := getattr(prediction, "most_samples", None)) is not None:
         samples = min(samples, most)
     by_class: tuple[ClassScore, ...] = ()
+    partial = 0
     if prediction.task == "classification":
         scores = _classification(prediction, y)
         if class_names is None:
@@ -207,7 +216,9 @@ def evaluate(
             class_names = facts.get("class_names") or getattr(prediction, "class_names", None)
         by_class = scores_by_class(prediction.probabilities, y, class_names)
     elif prediction.task == "regression":
-        scores = _regression(prediction, y, intervals, samples)
+        target, exact = exact_targets(prediction, y, np.shape(prediction.mean))
+        partial = int(np.sum(~exact.reshape(len(y), -1).all(axis=1)))
+        scores = _regression(prediction, y, target, exact, intervals, samples)
     else:
         raise ValueError(
             f"The prediction's task is {prediction.task!r}, but `evaluate` scores 'regression' "
@@ -215,7 +226,7 @@ def evaluate(
         )
     if reference is not None:
         scores |= reference_scores(prediction, reference, x, y, samples)
-    return Evaluation(prediction.task, len(y), scores, by_class)
+    return Evaluation(prediction.task, len(y), scores, by_class, partial)
 
 
 def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
@@ -246,10 +257,9 @@ def _probe(posterior: Any) -> tuple[Any, Any]:
 
 
 def _regression(
-    prediction: Any, y: Any, intervals: Sequence[float], samples: int
+    prediction: Any, y: Any, target: Any, exact: Any, intervals: Sequence[float], samples: int
 ) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
-    target, exact = exact_targets(prediction, y, mean.shape)
     scores = {"nll_mixture": float(-log_scores(prediction, y).mean())}
     if not exact.any():
         return scores

@@ -134,9 +134,9 @@ def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
 
 
 def test_a_second_calibration_compiles_nothing(of_hmc):
-    before = dict(program._programs)
+    before = dict(program.programs.programs)
     bnn.calibrate(hmc, MODEL, X, replications=20, seed=5, **QUICK)
-    assert dict(program._programs).keys() == before.keys()
+    assert dict(program.programs.programs).keys() == before.keys()
 
 
 def test_exact_draws_pass():

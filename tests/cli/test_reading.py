@@ -189,6 +189,13 @@ def test_refused(argv, words, linear_run, wine_run, here, capsys):
     assert shown.out == "" and "Traceback" not in shown.err
 
 
+def test_scores_of_what_was_kept_say_that_they_differ_a_little(own_run, capsys):
+    assert "differ a little" in printed(capsys, "evaluate", own_run)
+    assert main(["evaluate", str(own_run), "--model", "my_model.py"]) == 0
+    shown = capsys.readouterr()
+    assert "differ a little" not in shown.out and "compiles" in shown.err
+
+
 def test_without_the_program_the_judgement_is_the_same(own_run, capsys):
     def shown(*argv):
         return json.loads(printed(capsys, *argv, "--json"))

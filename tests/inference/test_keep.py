@@ -246,7 +246,7 @@ def test_bfloat16_halves_the_space_and_opens_anywhere(tmp_path):
     ids=str,
 )
 def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.run._BLOCK_SECONDS", 1e-3)
+    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-3)
     keep = bnn.Keep(**keep, probe=probe)
     whole = run(regression, keep, out=tmp_path / "whole")
 
@@ -283,7 +283,7 @@ def test_reading_thinned(regression, probe, everything, tmp_path):
 
 def test_metrics_over_time(regression, probe, tmp_path, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr("bayesnn_ppl.inference.run._BLOCK_SECONDS", 1e-4)
+    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-4)
     seen = []
     posterior = run(
         regression, bnn.Keep(probe=probe), out=tmp_path / "run", callback=lambda p: seen.append(p)

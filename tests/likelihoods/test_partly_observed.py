@@ -140,6 +140,9 @@ def test_everything_asked_of_a_posterior_works(case):
     scores = evaluate(made, X, y)
     assert all(np.isfinite(list(scores.values())))
     target = (y[..., 0] if case == "interval-censored" else y)[exact]
+    partial = (~exact.reshape(len(X), -1).all(axis=1)).sum()
+    said = f"{len(X)} rows, {partial} censored or masked" if partial else f"{len(X)} rows\n"
+    assert said in str(scores)
     expected = np.sqrt(np.mean((prediction.mean[exact] - target) ** 2))
     assert scores["rmse"] == pytest.approx(expected, rel=1e-4)
     assert np.isfinite(loo(made, X, y).log_scores).all()

@@ -1,7 +1,6 @@
 """Long computations in blocks of half a second: a bar, a callback, Ctrl-C, and checkpoints."""
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -10,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.inference.approximations.base import Problem
-from bayesnn_ppl.inference.interrupts import uninterrupted
+from bayesnn_ppl.inference.block_loop import BlockLoop
 from bayesnn_ppl.inference.program import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.progress import ProgressBar
 from bayesnn_ppl.inference.training_result import TrainingProgress, part_of
 
 __all__ = ["Block", "Collector", "Done", "in_blocks"]
-
-_BLOCK_SECONDS = 0.5
 
 
 class Block(NamedTuple):
@@ -106,7 +103,7 @@ def in_blocks(
     """
     state = jax.tree.map(jnp.asarray, state)
     losses, done = np.full((members, total), np.nan), 0
-    record, callback = problem.record, problem.callback
+    record = problem.record
     before = None if record is None else record.restored()
     if before is not None:
         state = arrays_to_state(before, jax.tree.map(_shape, state))
@@ -123,45 +120,51 @@ def in_blocks(
             "done": np.asarray(done),
         }
 
-    began, each, first, kept = time.perf_counter(), _BLOCK_SECONDS, True, False
+    began, kept = time.perf_counter(), False
     ended = interrupted = asked = False
     row: dict[str, Any] = {}
     with ProgressBar(shown=problem.progress, chains=members) as bar:
+        loop = BlockLoop(bar, problem.callback)
+
+        def keep(block: Block, now: int) -> None:
+            nonlocal state, done
+            state = block.state
+            losses[:, done:now] = block.losses
+            done = now
+            if collector is not None:
+                collector.take(block.made)
+
+        def seen() -> TrainingProgress:
+            spent, held = time.perf_counter() - began, np.full((members, done), np.nan)
+            return TrainingProgress(done, total, spent, losses[:, :done].copy(), held, name)
+
+        def show(block: Block, _: int) -> bool:
+            nonlocal kept, ended, asked, row
+            ended = over is not None and over(state)
+            known = block.losses[np.isfinite(block.losses)]
+            row = {
+                "seconds": time.perf_counter() - began,
+                "loss": float(known.mean()) if known.size else None,
+            }
+            if record is not None:
+                last = ended or done == total
+                kept = record.take(arrays, row, phase=name, done=done, last=last)
+            bar.tell(done, (said or _mean_loss)(block.losses), over=ended)
+            asked = loop.asked_to_end(seen) and done < total and not ended
+            return asked or ended
+
         bar.phase(name, total, done)
         try:
-            while done < total and not (interrupted or ended):
-                room = int(np.clip(_BLOCK_SECONDS / each, 1, most))
-                count = min(step * max(1, room // step), total - done)
-                start = time.perf_counter()
-                block = advance(state, count)
-                if not first:  # the first block was compiled, and says nothing
-                    each = max((time.perf_counter() - start) / count, 1e-6)
-                with uninterrupted():  # together, or the losses would be of another state
-                    state, first = block.state, False
-                    losses[:, done : done + count] = block.losses
-                    done += count
-                    if collector is not None:
-                        collector.take(block.made)
-                ended = over is not None and over(state)
-                known = block.losses[np.isfinite(block.losses)]
-                row = {
-                    "seconds": time.perf_counter() - began,
-                    "loss": float(known.mean()) if known.size else None,
-                }
-                if record is not None:
-                    whole = ended or done == total
-                    kept = record.take(arrays, row, phase=name, done=done, last=whole)
-                bar.tell(done, (said or _mean_loss)(block.losses), over=ended)
-                if callback is not None:
-                    spent, held = time.perf_counter() - began, np.full((members, done), np.nan)
-                    seen = losses[:, :done].copy()
-                    try:
-                        enough = callback(TrainingProgress(done, total, spent, seen, held, name))
-                        asked = interrupted = bool(enough) and done < total and not ended
-                    except Exception:  # the user's metric must not cost the run
-                        bar.say("The callback failed and is not called again; the run goes on.")
-                        bar.say(traceback.format_exc())
-                        callback = None
+            loop.run(
+                total,
+                done=done,
+                most=most,
+                step=step,
+                make=lambda _, count: advance(state, count),
+                keep=keep,
+                show=show,
+            )
+            interrupted = asked
         except KeyboardInterrupt:
             if not done:
                 raise

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference import training_record, training_run
+from bayesnn_ppl.inference import training_record
 from bayesnn_ppl.inference.approximations import (
     MAP,
     SWAG,
@@ -18,7 +18,6 @@ from bayesnn_ppl.inference.approximations import (
     NaturalGradient,
     Repulsive,
     Variational,
-    blocks,
 )
 
 linear = bnn.models.linear()
@@ -49,8 +48,7 @@ def fit(approximation, data, callback=None, **options):
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Blocks as small as they can be, each of which is kept on disk."""
-    for module in (blocks, training_run):
-        monkeypatch.setattr(module, "_BLOCK_SECONDS", 1e-9)
+    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
 
 
