@@ -28,7 +28,7 @@ def check_kernel_of_noise(kernel: Any, summary: ModelSummary) -> None:
             f"there is no target that it leaves invariant, and with one noise for all steps it "
             f"would be the posterior of another data set. {use}"
         )
-    if type(kernel)._finish is not StochasticGradientKernel._finish:
+    if kernel.accept_step:
         raise ValueError(
             f"{_RANDOM}, and {name} accepts or rejects by the density of all rows, which it does "
             f"not know. {use}"

@@ -59,7 +59,7 @@ def first_rows(
             "stochastic-gradient kernel such as `bnn.kernels.SGHMC`, or hold the rows in memory: "
             "`sample(kernel, *stream.read(range(stream.rows)), ...)`."
         )
-    if type(kernel)._finish is not StochasticGradientKernel._finish:
+    if kernel.accept_step:
         raise ValueError(
             f"{name} accepts or rejects by the density of all rows, but the data are streamed. "
             "Use a kernel without an accept step, such as `bnn.kernels.SGHMC`."
