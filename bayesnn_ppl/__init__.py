@@ -27,49 +27,53 @@ if TYPE_CHECKING:
         report,
     )
     from bayesnn_ppl.calibration import Calibration, calibrate
+    from bayesnn_ppl.core.mesh import device_mesh
     from bayesnn_ppl.inference import (
         approximations,
-        gradients,
         kernels,
-        preconditioners,
         schedules,
     )
-    from bayesnn_ppl.inference.fitting import fit
-    from bayesnn_ppl.inference.keep import Keep
+    from bayesnn_ppl.inference.fitting.fitter import fit
+    from bayesnn_ppl.inference.kernels.stochastic_gradient import (
+        gradient_estimators as gradients,
+    )
+    from bayesnn_ppl.inference.kernels.stochastic_gradient import (
+        preconditioners,
+    )
     from bayesnn_ppl.inference.microcanonical_ensembles import mile
     from bayesnn_ppl.inference.resuming import extend, resume
-    from bayesnn_ppl.inference.run import Progress
-    from bayesnn_ppl.inference.runner import sample
-    from bayesnn_ppl.inference.step_size_finder import find_step_size
-    from bayesnn_ppl.inference.tensorboard import TensorBoard
+    from bayesnn_ppl.inference.runtime.keep import Keep
+    from bayesnn_ppl.inference.sampling.run import Progress
+    from bayesnn_ppl.inference.sampling.sampler import sample
+    from bayesnn_ppl.inference.sampling.tensorboard import TensorBoard
+    from bayesnn_ppl.inference.step_size_search.search import find_step_size
     from bayesnn_ppl.likelihoods import augmentations
-    from bayesnn_ppl.mesh import device_mesh
-    from bayesnn_ppl.model import bayesian_network, minibatch
-    from bayesnn_ppl.network import random_network
-    from bayesnn_ppl.posterior import Posterior, Prediction, load
-    from bayesnn_ppl.temperature import cold, tempered
-    from bayesnn_ppl.training_keys import training_key
+    from bayesnn_ppl.modeling.bayesian_networks import bayesian_network, minibatch
+    from bayesnn_ppl.modeling.random_networks import random_network
+    from bayesnn_ppl.modeling.temperature import cold, tempered
+    from bayesnn_ppl.modeling.training_noise import training_key
+    from bayesnn_ppl.posterior.posterior import Posterior, Prediction, load
 
 _FUNCTIONS = {
-    "bayesian_network": "model",
-    "cold": "temperature",
-    "minibatch": "model",
-    "random_network": "network",
-    "tempered": "temperature",
-    "training_key": "training_keys",
-    "device_mesh": "mesh",
-    "Posterior": "posterior",
-    "Prediction": "posterior",
-    "load": "posterior",
-    "Keep": "inference.keep",
-    "Progress": "inference.run",
-    "TensorBoard": "inference.tensorboard",
+    "bayesian_network": "modeling.bayesian_networks",
+    "cold": "modeling.temperature",
+    "minibatch": "modeling.bayesian_networks",
+    "random_network": "modeling.random_networks",
+    "tempered": "modeling.temperature",
+    "training_key": "modeling.training_noise",
+    "device_mesh": "core.mesh",
+    "Posterior": "posterior.posterior",
+    "Prediction": "posterior.prediction",
+    "load": "posterior.posterior",
+    "Keep": "inference.runtime.keep",
+    "Progress": "inference.sampling.run",
+    "TensorBoard": "inference.sampling.tensorboard",
     "extend": "inference.resuming",
-    "find_step_size": "inference.step_size_finder",
-    "fit": "inference.fitting",
+    "find_step_size": "inference.step_size_search.search",
+    "fit": "inference.fitting.fitter",
     "mile": "inference.microcanonical_ensembles",
     "resume": "inference.resuming",
-    "sample": "inference.runner",
+    "sample": "inference.sampling.sampler",
     "Calibration": "calibration",
     "calibrate": "calibration",
 }
@@ -79,14 +83,14 @@ _MODULES = {
     "data": "data",
     "diagnostics": "diagnostics",
     "distributed": "distributed",
-    "gradients": "inference.gradients",
+    "gradients": "inference.kernels.stochastic_gradient.gradient_estimators",
     "kernels": "inference.kernels",
     "likelihoods": "likelihoods",
     "metrics": "metrics",
     "models": "models",
     "nn": "nn",
     "plots": "plots",
-    "preconditioners": "inference.preconditioners",
+    "preconditioners": "inference.kernels.stochastic_gradient.preconditioners",
     "priors": "priors",
     "references": "references",
     "report": "report",

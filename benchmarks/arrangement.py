@@ -28,7 +28,7 @@ def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
     from numpyro.infer import HMC
 
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.inference import plan
+    from bayesnn_ppl.inference.sampling import plan
 
     one = (devices, arrangement) in ONE_CHAIN
     chains, mesh = (1, bnn.device_mesh(1, devices)) if one else (CHAINS, None)

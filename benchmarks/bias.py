@@ -34,10 +34,10 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import ess_bulk
-from bayesnn_ppl.inference.kernels.langevin import Langevin
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.kernels.sgnht import SGNHT
+from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT
 from tests.inference.kernels.linear_laws import (
     METHODS,
     Rows,

@@ -114,7 +114,7 @@ class Problem:
 
     def functions(self, draws: dict[str, Any]) -> np.ndarray:
         """Mean and sd at test inputs of draws (chain, draw, ...), as (chain, draw, 2 outputs)."""
-        from bayesnn_ppl.components import Components, component_moments
+        from bayesnn_ppl.posterior.mixture import Components, component_moments
 
         chains, count = next(iter(draws.values())).shape[:2]
         flat = {n: np.asarray(a).reshape(chains * count, *a.shape[2:]) for n, a in draws.items()}

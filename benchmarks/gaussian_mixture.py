@@ -36,8 +36,8 @@ import numpyro.distributions as dist
 from numpyro.infer import init_to_uniform
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.schedules import Cyclical
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.schedules.simple import Cyclical
 
 CENTRES = np.array([(a, b) for a in range(-4, 5, 2) for b in range(-4, 5, 2)], np.float32)
 VARIANCE, RADIUS, ENOUGH = 0.03, 0.25, 100

@@ -314,7 +314,8 @@ def _import_all() -> None:
     import xarray
     import zarr
 
-    from bayesnn_ppl.inference import resuming, runner
+    from bayesnn_ppl.inference import resuming
+    from bayesnn_ppl.inference.sampling import sampler as runner
 
     assert numpyro.infer and xarray and zarr and resuming and runner
     threads = len(os.listdir("/proc/self/task"))

@@ -144,7 +144,8 @@ def _crash(job: Job) -> None:
 
 def _commit_often() -> None:
     """Shorter blocks, commits and chunks: as many writes in a second as else in a minute."""
-    from bayesnn_ppl.inference import block_loop, sinks
+    from bayesnn_ppl.inference.runtime import block_loop
+    from bayesnn_ppl.inference.runtime import draw_writers as sinks
     from bayesnn_ppl.storage import folder
 
     block_loop.BLOCK_SECONDS, sinks._COMMIT_SECONDS = 0.05, 0.1
@@ -181,7 +182,7 @@ class _Fingerprint:
     def __call__(self, progress: Any) -> None:
         if self._file is None:
             return
-        from bayesnn_ppl.inference.program import programs
+        from bayesnn_ppl.inference.sampling.compiled_program import programs
 
         advance: Any = next(reversed(programs.programs.values())).advance
         # Metadata say where in the source an operation comes from, which changes no number.

@@ -31,8 +31,8 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.density import Density
-from bayesnn_ppl.inference.kernels.hmc import HMC
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
 from benchmarks.timing import Run, timed
 
 STEP_SIZE = 1e-4

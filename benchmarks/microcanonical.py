@@ -29,7 +29,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
 from benchmarks.timing import timed
 
 MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))

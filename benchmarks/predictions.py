@@ -38,7 +38,7 @@ def rate(model: Any, x: np.ndarray, draws: int, at_once: int, turns: int = 3) ->
     """Rows times draws a second of processor time, compilation apart."""
     from numpyro.infer import Predictive
 
-    from bayesnn_ppl import components
+    from bayesnn_ppl.posterior import mixture as components
 
     sites = Predictive(model, num_samples=1)(jax.random.key(0), x[:2])
     one = {n: np.repeat(np.asarray(a), draws, 0) for n, a in sites.items() if n != "y"}

@@ -92,7 +92,7 @@ def compare(
 
 def package(name: str, minutes: float) -> dict[str, Any] | None:
     """Sample, compare and write; None where the runs do not allow it."""
-    from bayesnn_ppl.diagnostics.moment_errors import function_moments, pooled_moments
+    from bayesnn_ppl.diagnostics.convergence.moment_errors import function_moments, pooled_moments
     from bayesnn_ppl.references.problems import PROBLEMS
     from bayesnn_ppl.references.stored import Moments, compared, fingerprint
 

@@ -135,7 +135,7 @@ def converged(posterior: Any, ess: float, *, rhat: float = 1.01) -> bool:
 def control(name: str, temperature: float, *, minutes: float) -> Any:
     """The first sampler at a temperature that is wrong by a factor: a run that must be seen."""
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.temperature import ColdModel
+    from bayesnn_ppl.modeling.temperature import ColdModel
 
     problem, sampler = PROBLEMS[name], SAMPLERS[name][0]
     model = problem.model()

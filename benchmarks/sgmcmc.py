@@ -36,8 +36,8 @@ from numpyro import handlers
 from numpyro.infer.util import initialize_model, potential_energy
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from benchmarks.timing import Run, timed
 
 STEP_SIZE = 1e-8

@@ -27,7 +27,7 @@ def resident_bytes() -> int:
 
 def measure(blocks: int) -> dict[str, Any]:
     """Run so many blocks of one draw; the record."""
-    from bayesnn_ppl.inference import block_loop
+    from bayesnn_ppl.inference.runtime import block_loop
 
     block_loop.BLOCK_SECONDS = 0.0  # the shortest block there is, one draw
     import bayesnn_ppl as bnn

@@ -70,7 +70,7 @@ class Peak:
 def run(data: Any, *, warmup: int, draws: int) -> float:
     """Seconds per step of a run of one chain, its warm-up left out."""
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.inference.kernels.sghmc import SGHMC
+    from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 
     kernel = SGHMC(
         bnn.models.lenet(),

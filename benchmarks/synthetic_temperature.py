@@ -35,7 +35,7 @@ import numpy as np
 from numpyro.infer import Predictive
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 
 CLASSES, INPUTS, ROWS, TEST_ROWS = 3, 5, 100, 2_000
 MODEL = bnn.models.mlp(

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesnn_ppl import arrays
-from bayesnn_ppl.arrays import check_array, data_hash
+from bayesnn_ppl.core import arrays
+from bayesnn_ppl.core.arrays import check_array, data_hash
 
 
 @pytest.fixture

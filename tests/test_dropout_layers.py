@@ -8,8 +8,8 @@ from flax import linen, nnx
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.dropout_layers import live_dropout
-from bayesnn_ppl.training_keys import KeyedProgram, clean
+from bayesnn_ppl.modeling.dropout_layers import live_dropout
+from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
 
 X = np.random.default_rng(0).normal(size=(2000, 4)).astype(np.float32)
 

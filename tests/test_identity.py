@@ -10,7 +10,7 @@ from numpyro.distributions.transforms import AffineTransform
 from numpyro.infer import AIES, HMC, NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.identity import describe, identity_key
+from bayesnn_ppl.core.identity import describe, identity_key
 
 SCALE = 1.0
 

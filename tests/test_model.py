@@ -12,7 +12,7 @@ from numpyro import handlers
 from numpyro.infer.util import log_density, potential_energy
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.training_starts import initialised_sites
+from bayesnn_ppl.modeling.network_initialisers import initialised_sites
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3))

@@ -10,7 +10,7 @@ import pytest
 from numpyro.infer import HMC
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.core.precision import arithmetic
 
 
 def precision_of_a_product():

@@ -9,10 +9,10 @@ import numpyro
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.arguments import html_table, natural, readable
-from bayesnn_ppl.data.target import Target
-from bayesnn_ppl.diagnostics.prior_words import figure_lines
-from bayesnn_ppl.recorded import RecordedPrediction
+from bayesnn_ppl.core.arguments import html_table, natural, readable
+from bayesnn_ppl.data.common.target import Target
+from bayesnn_ppl.diagnostics.prior.sentences import figure_lines
+from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 
 COLOURS = re.compile(r"color|background|#[0-9a-f]{3,6}\b|rgb", re.I)
 

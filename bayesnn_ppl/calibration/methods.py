@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.inference.approximations.base import Approximation
+from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.contract import ModelSummary
-from bayesnn_ppl.inference.fitting import Fit, make_fit
-from bayesnn_ppl.inference.plan import Plan, execute, make_plan
-from bayesnn_ppl.inference.sinks import MemorySink
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.inference.fitting.fitter import Fit, make_fit
+from bayesnn_ppl.inference.fitting.problem import Approximation
+from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
+from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
+from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["Method", "Sampling", "built", "chosen_sampling"]
 

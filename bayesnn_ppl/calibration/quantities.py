@@ -18,18 +18,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.diagnostics.layer_activity import Layers
-from bayesnn_ppl.diagnostics.prior_program import (
+from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
+from bayesnn_ppl.diagnostics.prior.traced_model import (
     Kind,
     forward,
     functions_at,
     inspect_prior,
 )
-from bayesnn_ppl.identity import StaticProgram
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["DENSITIES", "Quantities"]
 

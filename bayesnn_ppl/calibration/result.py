@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayesnn_ppl.arguments import readable
 from bayesnn_ppl.calibration import wording
 from bayesnn_ppl.calibration.quantities import DENSITIES
 from bayesnn_ppl.calibration.record import Line, read_calibration
-from bayesnn_ppl.diagnostics.rank_uniformity import RankTest, holm, rank_test
+from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.diagnostics.convergence.rank_uniformity import RankTest, holm, rank_test
 
 __all__ = ["LEVELS", "Calibration", "QuantityCalibration", "judged"]
 
@@ -170,7 +170,7 @@ class Calibration:
 
     def to_json(self) -> str:
         """`to_dict` as JSON; NaN and infinities become null."""
-        from bayesnn_ppl.diagnostics.tables import plain
+        from bayesnn_ppl.diagnostics.diagnosis.tables import plain
 
         return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl
-from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.arrays import check_array, check_targets, data_hash
 from bayesnn_ppl.calibration.methods import Method, Sampling, built, chosen_sampling
 from bayesnn_ppl.calibration.quantities import Quantities
 from bayesnn_ppl.calibration.record import CalibrationFolder, Line, Replications
@@ -26,10 +24,12 @@ from bayesnn_ppl.calibration.truths import (
     Truths,
     seed_of,
 )
-from bayesnn_ppl.diagnostics.convergence import ess_bulk
-from bayesnn_ppl.identity import describe
-from bayesnn_ppl.inference.progress import ProgressBar
-from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arrays import check_array, check_targets, data_hash
+from bayesnn_ppl.core.identity import describe
+from bayesnn_ppl.diagnostics.convergence.measures import ess_bulk
+from bayesnn_ppl.inference.runtime.progress import ProgressBar
+from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["calibrate"]
 
@@ -336,10 +336,10 @@ def _model_of(method: Any) -> Any:
 
 
 def _require_prior(model: Any, x: np.ndarray, *, float64: bool) -> None:
-    from bayesnn_ppl.diagnostics.layer_activity import Layers
-    from bayesnn_ppl.diagnostics.prior_program import inspect_prior
-    from bayesnn_ppl.identity import StaticProgram
-    from bayesnn_ppl.precision import arithmetic
+    from bayesnn_ppl.core.identity import StaticProgram
+    from bayesnn_ppl.core.precision import arithmetic
+    from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
+    from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
 
     with arithmetic(float64=float64):
         inspect_prior(StaticProgram(model), Layers(), x)

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.diagnostics.prior_program import forward, key_of_draw, latent_values
-from bayesnn_ppl.identity import StaticProgram
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.diagnostics.prior.traced_model import forward, key_of_draw, latent_values
 
 __all__ = ["METHOD", "ORDER", "TIES", "AroundData", "FromPrior", "Truth", "Truths", "seed_of"]
 

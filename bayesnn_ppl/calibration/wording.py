@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bayesnn_ppl.arguments import html_table
-from bayesnn_ppl.diagnostics.rank_uniformity import smallest_effects
+from bayesnn_ppl.core.arguments import html_table
+from bayesnn_ppl.diagnostics.convergence.rank_uniformity import smallest_effects
 
 if TYPE_CHECKING:
     from bayesnn_ppl.calibration.result import Calibration, QuantityCalibration

@@ -8,7 +8,6 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.arguments import series
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
@@ -18,6 +17,7 @@ from bayesnn_ppl.cli.options import MODEL_OPTIONS
 from bayesnn_ppl.cli.output import note, print_json
 from bayesnn_ppl.cli.sampling import chosen_model
 from bayesnn_ppl.cli.user_model import failures_named, load_program, split_name
+from bayesnn_ppl.core.arguments import series
 
 __all__ = ["run_calibrate"]
 

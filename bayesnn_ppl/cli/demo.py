@@ -13,7 +13,7 @@ from bayesnn_ppl.cli.devices import prepare_devices
 from bayesnn_ppl.cli.output import note, paragraph, print_json, program_name, table
 from bayesnn_ppl.cli.runs import Run, open_run, remember
 from bayesnn_ppl.cli.sampling import reserved
-from bayesnn_ppl.report.baselines import (
+from bayesnn_ppl.report.parts.baselines import (
     Forecast,
     comparison,
     linear_regression,

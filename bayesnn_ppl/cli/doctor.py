@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.cli.output import note, print_json, table
-from bayesnn_ppl.inference.arrangement import free_bytes
+from bayesnn_ppl.inference.runtime.device_placement import free_bytes
 
 __all__ = ["known_posterior", "run_doctor", "verdict"]
 
@@ -124,7 +124,7 @@ def _precision() -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from bayesnn_ppl.precision import arithmetic
+    from bayesnn_ppl.core.precision import arithmetic
 
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(2, 256, 256)).astype(np.float32)

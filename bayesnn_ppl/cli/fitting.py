@@ -8,7 +8,6 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.devices import prepare_devices
@@ -20,6 +19,7 @@ from bayesnn_ppl.cli.runs import default_folder, note_of_working_copy, remember,
 from bayesnn_ppl.cli.sampling import chosen_model, report, reserved, what_is_kept
 from bayesnn_ppl.cli.stopping import stop_on_sigterm
 from bayesnn_ppl.cli.user_model import failures_named
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["given_settings", "made_approximation", "run_fit", "settable"]
 

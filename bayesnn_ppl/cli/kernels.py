@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from bayesnn_ppl.arguments import series
 from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS, SCHEDULE_OPTIONS
 from bayesnn_ppl.cli.parser import Parser, option
 from bayesnn_ppl.cli.step_schedules import built, check_schedule, scheduled
+from bayesnn_ppl.core.arguments import series
 
 __all__ = ["add_kernel", "check_kernel", "chosen_kernel", "find_step", "make_kernel"]
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from bayesnn_ppl.arguments import near_misses, positive
+from bayesnn_ppl.core.arguments import near_misses, positive
 
 __all__ = ["WORDS", "with_objects"]
 
@@ -49,7 +49,7 @@ def with_objects(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
         made["mode"] = MAP(**with_objects(MAP, of_mode))
     if "schedule" in made:
-        from bayesnn_ppl.inference.training import cosine
+        from bayesnn_ppl.inference.training.trainer import cosine
 
         made["schedule"] = cosine if made["schedule"] == "cosine" else None
     if "optimiser" not in {field.name for field in dataclasses.fields(kind)}:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = [
     "Parser",
@@ -180,7 +180,7 @@ def numbers(text: str) -> tuple[float, ...]:
 def duration(text: str) -> float:
     """Seconds of `90`, `90s`, `10m` or `1h30m`."""
     # Where it is given, the command needs JAX, which comes with this import, anyway.
-    from bayesnn_ppl.inference.until import seconds_of
+    from bayesnn_ppl.inference.runtime.stopping_rule import seconds_of
 
     try:
         return seconds_of(f"{text}s" if text[-1:].isdigit() else text)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.parser import Parser, option
+from bayesnn_ppl.core.arguments import near_misses
 
 if TYPE_CHECKING:  # the parser's help is made of this table, and loads nothing heavy
     from bayesnn_ppl.experiments import Recipe

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.parser import Parser
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["arguments_of", "line_of", "words_as_settings"]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.runs import Run
-from bayesnn_ppl.data.pixels import tfds_order
+from bayesnn_ppl.data.common.pixels import tfds_order
 
 __all__ = ["check_reference", "reference_of"]
 

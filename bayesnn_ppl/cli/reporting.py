@@ -9,7 +9,7 @@ from bayesnn_ppl.cli.parser import Parser, option, switch, whole
 
 if TYPE_CHECKING:
     from bayesnn_ppl.cli.runs import Run
-    from bayesnn_ppl.report.subject import Subject
+    from bayesnn_ppl.report.parts.subject import Subject
 
 # The parser needs this file for every command, so what is slow to import is imported below.
 
@@ -238,7 +238,7 @@ def _subject(
     import bayesnn_ppl as bnn
     from bayesnn_ppl.cli.reading import predicting
     from bayesnn_ppl.cli.rows import held_out
-    from bayesnn_ppl.report.subject import Subject
+    from bayesnn_ppl.report.parts.subject import Subject
 
     posterior = bnn.load(folder)
     kept = kept and posterior.probe is not None

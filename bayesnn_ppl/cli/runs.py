@@ -274,7 +274,7 @@ def _from_python(made: dict[str, Any]) -> Run:
 
 
 def _near(folder: Path) -> str:
-    from bayesnn_ppl.arguments import near_misses
+    from bayesnn_ppl.core.arguments import near_misses
 
     parent = folder.parent
     if not parent.is_dir():

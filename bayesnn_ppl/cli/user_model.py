@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.arguments import near_misses
 from bayesnn_ppl.cli.parser import as_written
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["failures_named", "load_program", "name_of", "source_hash", "split_name"]
 
@@ -73,7 +73,7 @@ def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
 
 def name_of(path: Path, description: str) -> str | None:
     """The name under which the file defines the program that a run describes so; None if none."""
-    from bayesnn_ppl.identity import describe
+    from bayesnn_ppl.core.identity import describe
 
     for name, value in vars(_load(path)).items():
         known = callable(value) and not inspect.isclass(value) and not name.startswith("_")

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.building import assets, built, document
+from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.storage import fetched, read_commit, read_config
 
 __all__ = ["Watched", "serve"]

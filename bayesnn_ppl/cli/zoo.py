@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.arguments import near_misses, series
 from bayesnn_ppl.cli.options import LIKELIHOODS, MODEL_OPTIONS
 from bayesnn_ppl.cli.prior_families import prior_of
+from bayesnn_ppl.core.arguments import near_misses, series
 
 __all__ = [
     "EXAMPLES",

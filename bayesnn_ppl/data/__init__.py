@@ -1,22 +1,22 @@
 """Data sets: by name, from files and folders, from TFDS and OpenML, and from arrays."""
 
-from bayesnn_ppl.data.archives import load_npz
-from bayesnn_ppl.data.arrays import from_arrays
 from bayesnn_ppl.data.catalogue import load, names
+from bayesnn_ppl.data.common.arrays import from_arrays
+from bayesnn_ppl.data.common.dataset import Dataset, Split
+from bayesnn_ppl.data.common.splits import uci_split_indices
+from bayesnn_ppl.data.common.standardisation import Standardisation
+from bayesnn_ppl.data.common.target import Labels, StandardisedInputs, StandardisedTarget
+from bayesnn_ppl.data.common.text import build_vocabulary, encode_texts, read_vocabulary
 from bayesnn_ppl.data.corruptions import corrupt, corrupt_dataset
-from bayesnn_ppl.data.dataset import Dataset, Split
-from bayesnn_ppl.data.files import load_csv, load_table, read_features
-from bayesnn_ppl.data.image_folders import load_image_folder
-from bayesnn_ppl.data.imdb import load_imdb
-from bayesnn_ppl.data.new_rows import read_split, read_target
 from bayesnn_ppl.data.ood import ood_pair
-from bayesnn_ppl.data.openml import load_openml
-from bayesnn_ppl.data.splits import uci_split_indices
-from bayesnn_ppl.data.standardisation import Standardisation
-from bayesnn_ppl.data.streams import Stream, stream
-from bayesnn_ppl.data.target import Labels, StandardisedInputs, StandardisedTarget
-from bayesnn_ppl.data.text import build_vocabulary, encode_texts, read_vocabulary
-from bayesnn_ppl.data.tfds import load_tfds
+from bayesnn_ppl.data.sources.archives import load_npz
+from bayesnn_ppl.data.sources.image_folders import load_image_folder
+from bayesnn_ppl.data.sources.imdb import load_imdb
+from bayesnn_ppl.data.sources.openml import load_openml
+from bayesnn_ppl.data.sources.tfds import load_tfds
+from bayesnn_ppl.data.streaming.streams import Stream, stream
+from bayesnn_ppl.data.tables.new_rows import read_split, read_target
+from bayesnn_ppl.data.tables.table_files import load_csv, load_table, read_features
 
 __all__ = [
     "Dataset",

@@ -9,12 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.arguments import series
-from bayesnn_ppl.data import (
+from bayesnn_ppl.core.arguments import series
+from bayesnn_ppl.data.common import (
+    checks,
+)
+from bayesnn_ppl.data.common.checks import check_units
+from bayesnn_ppl.data.common.dataset import Dataset
+from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.sources import (
     archives,
     bundled,
-    checks,
-    files,
     image_folders,
     images,
     imdb,
@@ -23,9 +27,9 @@ from bayesnn_ppl.data import (
     tfds,
     uci,
 )
-from bayesnn_ppl.data.checks import check_units
-from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.standardisation import Task, Units
+from bayesnn_ppl.data.tables import (
+    table_files as files,
+)
 
 _Source = tuple[str, Callable[..., Dataset], tuple[str, ...]]
 

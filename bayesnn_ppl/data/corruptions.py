@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesnn_ppl.data.checks import nearest
-from bayesnn_ppl.data.dataset import Dataset, Split
-from bayesnn_ppl.data.standardisation import Standardisation
+from bayesnn_ppl.data.common.checks import nearest
+from bayesnn_ppl.data.common.dataset import Dataset, Split
+from bayesnn_ppl.data.common.standardisation import Standardisation
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _BLOCK = 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesnn_ppl.data.dataset import Dataset
-from bayesnn_ppl.data.images import load_images, stored_arrays
-from bayesnn_ppl.data.pixels import scaled
+from bayesnn_ppl.data.common.dataset import Dataset
+from bayesnn_ppl.data.common.pixels import scaled
+from bayesnn_ppl.data.sources.images import load_images, stored_arrays
 
 PAIRS = {
     "cifar10": "cifar100_ood",

@@ -1,16 +1,14 @@
 """Convergence in function space, then weight by weight, then the sampler and its temperature."""
 
-from bayesnn_ppl.diagnostics.alignment import align
-from bayesnn_ppl.diagnostics.autocorrelation import (
+from bayesnn_ppl.diagnostics.convergence.autocorrelation import (
     autocorrelation_time,
     effective_sample_size,
     ess_per_gradient,
 )
-from bayesnn_ppl.diagnostics.blockwise import convergence_by_block
-from bayesnn_ppl.diagnostics.canonical import canonical_form
-from bayesnn_ppl.diagnostics.chains import chains_apart, moved_share
-from bayesnn_ppl.diagnostics.class_collapse import ClassCollapse, collapse_of
-from bayesnn_ppl.diagnostics.convergence import (
+from bayesnn_ppl.diagnostics.convergence.blockwise import convergence_by_block
+from bayesnn_ppl.diagnostics.convergence.chains import chains_apart, moved_share
+from bayesnn_ppl.diagnostics.convergence.dispersion import Dispersion, dispersion_of_starts
+from bayesnn_ppl.diagnostics.convergence.measures import (
     Convergence,
     convergence_summary,
     ebfmi,
@@ -19,62 +17,64 @@ from bayesnn_ppl.diagnostics.convergence import (
     mcse_mean,
     rhat,
 )
-from bayesnn_ppl.diagnostics.diagnosis import Diagnosis, diagnose
-from bayesnn_ppl.diagnostics.dispersion import Dispersion, dispersion_of_starts
-from bayesnn_ppl.diagnostics.fit_diagnosis import FitDiagnosis, diagnose_fit
-from bayesnn_ppl.diagnostics.function_variation import (
-    FunctionScale,
-    LengthScale,
-    function_scale,
-    length_scale,
-)
-from bayesnn_ppl.diagnostics.gradient_noise import (
-    GradientNoise,
-    hill_index,
-    minibatch_noise,
-    noise_heat,
-    stable_tail_index,
-)
-from bayesnn_ppl.diagnostics.hidden_layers import HiddenLayer, find_hidden_layers
-from bayesnn_ppl.diagnostics.judgements import Judgement
-from bayesnn_ppl.diagnostics.layer_activity import LayerActivity
-from bayesnn_ppl.diagnostics.moment_errors import function_moments
-from bayesnn_ppl.diagnostics.nested import nested_rhat
-from bayesnn_ppl.diagnostics.nngp import NNGPPrediction, nngp_kernel, nngp_predict
-from bayesnn_ppl.diagnostics.posterior_temperature import (
-    configurational_temperature,
-    has_thermometer,
-    read_temperatures,
-)
-from bayesnn_ppl.diagnostics.precision import Precision, precision_summary
-from bayesnn_ppl.diagnostics.prior_comparison import PriorComparison, compare_priors
-from bayesnn_ppl.diagnostics.prior_functions import function_draws
-from bayesnn_ppl.diagnostics.prior_report import PriorPredictive, prior_predictive
-from bayesnn_ppl.diagnostics.reference_distance import (
+from bayesnn_ppl.diagnostics.convergence.moment_errors import function_moments
+from bayesnn_ppl.diagnostics.convergence.nested import nested_rhat
+from bayesnn_ppl.diagnostics.convergence.precision import Precision, precision_summary
+from bayesnn_ppl.diagnostics.convergence.reference_distance import (
     ReferenceDistance,
     distance_to_reference,
 )
-from bayesnn_ppl.diagnostics.surface import (
+from bayesnn_ppl.diagnostics.diagnosis.diagnosis import Diagnosis, diagnose
+from bayesnn_ppl.diagnostics.diagnosis.fit_diagnosis import FitDiagnosis, diagnose_fit
+from bayesnn_ppl.diagnostics.diagnosis.judgements import Judgement
+from bayesnn_ppl.diagnostics.potential_energy.surface import (
     Segment,
     Surface,
     plane_basis,
     posterior_segment,
     posterior_surface,
 )
-from bayesnn_ppl.diagnostics.symmetry import (
+from bayesnn_ppl.diagnostics.prior.class_collapse import ClassCollapse, collapse_of
+from bayesnn_ppl.diagnostics.prior.comparison import PriorComparison, compare_priors
+from bayesnn_ppl.diagnostics.prior.function_variation import (
+    FunctionScale,
+    LengthScale,
+    function_scale,
+    length_scale,
+)
+from bayesnn_ppl.diagnostics.prior.functions import function_draws
+from bayesnn_ppl.diagnostics.prior.layer_activity import LayerActivity
+from bayesnn_ppl.diagnostics.prior.nngp import NNGPPrediction, nngp_kernel, nngp_predict
+from bayesnn_ppl.diagnostics.prior.predictive import PriorPredictive, prior_predictive
+from bayesnn_ppl.diagnostics.symmetry.alignment import align
+from bayesnn_ppl.diagnostics.symmetry.canonical import canonical_form
+from bayesnn_ppl.diagnostics.symmetry.hidden_layers import HiddenLayer, find_hidden_layers
+from bayesnn_ppl.diagnostics.symmetry.report import (
     RhatSummary,
     SymmetryReport,
     function_modes,
     symmetry_report,
 )
-from bayesnn_ppl.diagnostics.temperature import (
+from bayesnn_ppl.diagnostics.temperature.estimators import (
     configurational_series,
     expected_kinetic,
     naive_region,
     zero_step_limit,
 )
-from bayesnn_ppl.diagnostics.temperature_verdict import judge_temperatures
-from bayesnn_ppl.diagnostics.thermometry import Thermometry
+from bayesnn_ppl.diagnostics.temperature.gradient_noise import (
+    GradientNoise,
+    hill_index,
+    minibatch_noise,
+    noise_heat,
+    stable_tail_index,
+)
+from bayesnn_ppl.diagnostics.temperature.posterior_temperature import (
+    configurational_temperature,
+    has_thermometer,
+    read_temperatures,
+)
+from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
+from bayesnn_ppl.diagnostics.temperature.verdict import judge_temperatures
 
 __all__ = [
     "ClassCollapse",

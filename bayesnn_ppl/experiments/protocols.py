@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.data.corruptions import KINDS, SEVERITIES
 from bayesnn_ppl.experiments.bandits import POLICIES, PROBLEMS
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect

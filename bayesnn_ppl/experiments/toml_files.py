@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["Entry", "check_keys", "expect", "names", "read"]
 

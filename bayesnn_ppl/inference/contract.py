@@ -11,15 +11,15 @@ from flax.errors import FlaxError
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
-from bayesnn_ppl.components import base_distribution, check_support, likelihood_name
-from bayesnn_ppl.data.target import Labels
-from bayesnn_ppl.inference.discrete_latents import check_discrete
+from bayesnn_ppl.data.common.target import Labels
 from bayesnn_ppl.likelihoods.observed import undrawn
-from bayesnn_ppl.model import check_inputs
-from bayesnn_ppl.network import in_short, network_advice
+from bayesnn_ppl.modeling.bayesian_networks import check_inputs
+from bayesnn_ppl.modeling.discrete_latents import check_discrete
+from bayesnn_ppl.modeling.random_networks import in_short, network_advice
+from bayesnn_ppl.modeling.temperature import Model
+from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.posterior.mixture import base_distribution, check_support, likelihood_name
 from bayesnn_ppl.storage import variable_names
-from bayesnn_ppl.temperature import Model
-from bayesnn_ppl.training_keys import KeyedProgram
 
 __all__ = ["ModelSummary", "check_task", "inspect_model", "observed_distribution"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from bayesnn_ppl.arguments import whole_number
-from bayesnn_ppl.inference.approximations.ensemble import Ensemble
-from bayesnn_ppl.inference.keep import Keep
-from bayesnn_ppl.inference.kernels.mclmc import MCLMC
-from bayesnn_ppl.inference.run import Progress
-from bayesnn_ppl.inference.runner import sample
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.temperature import Model
+from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
+from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.runtime.keep import Keep
+from bayesnn_ppl.inference.sampling.run import Progress
+from bayesnn_ppl.inference.sampling.sampler import sample
+from bayesnn_ppl.modeling.temperature import Model
+from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["mile"]
 

@@ -9,18 +9,18 @@ import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import PACKAGE, whole_number
+from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.inference.approximations.base import Approximation
-from bayesnn_ppl.inference.fitting import require_same, resume_fit
-from bayesnn_ppl.inference.keep import Keep
-from bayesnn_ppl.inference.plan import Plan, execute, make_plan
-from bayesnn_ppl.inference.provenance import made_elsewhere, versions_here
-from bayesnn_ppl.inference.run import Progress
-from bayesnn_ppl.inference.sinks import FolderSink
-from bayesnn_ppl.inference.until import Until
-from bayesnn_ppl.mesh import device_mesh
-from bayesnn_ppl.posterior import Posterior
+from bayesnn_ppl.inference.fitting.fitter import require_same, resume_fit
+from bayesnn_ppl.inference.fitting.problem import Approximation
+from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
+from bayesnn_ppl.inference.runtime.keep import Keep
+from bayesnn_ppl.inference.runtime.provenance import made_elsewhere, versions_here
+from bayesnn_ppl.inference.runtime.stopping_rule import Until
+from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.sampling.run import Progress
+from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import RunFolder, SharedFolder, fetched
 
 __all__ = ["extend", "resume"]
@@ -178,7 +178,7 @@ def _execute(
         return Posterior.load(folder.path, plan.settings.kernel.model)
     changed = made_elsewhere(folder.config)
     if changed and plan.share.team.leads:
-        warnings.warn(changed, skip_file_prefixes=(str(Path(__file__).parent),))
+        warnings.warn(changed, skip_file_prefixes=(PACKAGE,))
         later = [*folder.config.get("versions_later", []), versions_here()]
         folder.update_config(versions_later=later)
     return execute(plan, sink, wanted, progress=progress, callback=callback)

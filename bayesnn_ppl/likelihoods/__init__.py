@@ -2,7 +2,7 @@
 
 from typing import Any as _Any
 
-from bayesnn_ppl.arguments import no_attribute as _no_attribute
+from bayesnn_ppl.core.arguments import no_attribute as _no_attribute
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.likelihoods.bernoulli import bernoulli_likelihood as bernoulli
 from bayesnn_ppl.likelihoods.categorical import categorical_likelihood as categorical

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.core.arguments import near_misses, positive, whole_number
 
 __all__ = ["NAMED", "additive_noise", "horizontal_flip", "in_turn", "named", "random_crop"]
 

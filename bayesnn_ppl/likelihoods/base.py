@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
-from bayesnn_ppl.identity import describe
+from bayesnn_ppl.core.identity import describe
 
 __all__ = ["Likelihood", "as_events"]
 

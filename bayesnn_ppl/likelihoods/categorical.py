@@ -5,7 +5,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.likelihoods.base import Likelihood, as_events
 
 __all__ = ["CategoricalLikelihood", "categorical_likelihood"]

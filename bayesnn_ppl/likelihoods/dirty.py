@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.likelihoods import augmentations
 from bayesnn_ppl.likelihoods.base import Likelihood
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood

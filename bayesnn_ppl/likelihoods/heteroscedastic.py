@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.likelihoods.base import Likelihood, as_events
 
 __all__ = ["Heteroscedastic", "heteroscedastic_likelihood"]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import positive, whole_number
 from bayesnn_ppl.likelihoods.base import Likelihood, as_events
 
 __all__ = ["MixtureDensity", "mixture_density_likelihood"]

@@ -13,7 +13,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions.transforms import SimplexToOrderedTransform
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.likelihoods.base import Likelihood, as_events
 
 __all__ = ["Ordinal", "ordinal_likelihood"]

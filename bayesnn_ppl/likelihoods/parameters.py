@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import positive, whole_number
 
 __all__ = ["check_outputs_argument", "checked_scale", "fixed_or_learned", "sampled"]
 

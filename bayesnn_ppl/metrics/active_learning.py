@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.metrics.ood import uncertainty
 
 __all__ = ["ACQUISITIONS", "acquisition", "highest"]

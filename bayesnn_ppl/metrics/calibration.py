@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.metrics.checks import class_labels, class_probabilities
 
 type Binning = Literal["equal_mass", "equal_width"]

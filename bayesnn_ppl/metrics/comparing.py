@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl import references
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.metrics.calibration import VARIANTS, Variant
 from bayesnn_ppl.metrics.comparison import Comparison
 from bayesnn_ppl.metrics.evaluation import evaluate, log_scores

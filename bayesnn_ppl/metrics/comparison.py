@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import html_table, readable
+from bayesnn_ppl.core.arguments import html_table, readable
 
 if TYPE_CHECKING:
     from pandas import DataFrame

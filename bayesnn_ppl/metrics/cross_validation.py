@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.core.arguments import readable
 
 __all__ = ["CrossValidation"]
 

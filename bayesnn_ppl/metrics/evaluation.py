@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import html_table, readable
+from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.checks import class_labels
 from bayesnn_ppl.metrics.class_scores import (
@@ -201,7 +201,7 @@ def evaluate(
         )
     if reference is not None:
         check_reference(reference, len(y))
-    from bayesnn_ppl.new_inputs import warn_targets_outside  # JAX, which scores do without
+    from bayesnn_ppl.data.new_inputs import warn_targets_outside  # JAX, which scores do without
 
     prediction = posterior.predict() if recorded else posterior.predict(x)
     warn_targets_outside(y, getattr(posterior, "provenance", None) or {})

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out import LeaveOneOut
 

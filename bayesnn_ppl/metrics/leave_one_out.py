@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.metrics.cross_validation import CrossValidation
 from bayesnn_ppl.metrics.importance_weights import (
     log_weights,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arrays import check_array, check_targets, has_hash
+from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
 
 __all__ = [
     "likelihood_temperature",

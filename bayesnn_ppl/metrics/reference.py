@@ -8,10 +8,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 from bayesnn_ppl.metrics.checks import class_probabilities
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
-from bayesnn_ppl.npz import UNREADABLE, read_npz
 
 type Published = Literal["cifar10", "imdb"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["activation_function"]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.identity import describe
+from bayesnn_ppl.core.identity import describe
 
 __all__ = ["Linearised", "linearised_at"]
 

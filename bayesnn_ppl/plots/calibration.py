@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from bayesnn_ppl.diagnostics.rank_uniformity import ecdf_band
+from bayesnn_ppl.diagnostics.convergence.rank_uniformity import ecdf_band
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
 
 _MOST_BINS = 16

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.plots.figure import new_figure, palette, percent, styled, vector
 
 BAND = 0.95

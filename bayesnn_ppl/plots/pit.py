@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.diagnostics.rank_uniformity import ecdf_band
+from bayesnn_ppl.diagnostics.convergence.rank_uniformity import ecdf_band
 from bayesnn_ppl.plots.figure import new_figure, palette, percent, styled, vector
 
 _LEVELS = 99  # at which the distribution function is looked at

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import natural, near_misses
-from bayesnn_ppl.identity import describe
+from bayesnn_ppl.core.arguments import natural, near_misses
+from bayesnn_ppl.core.identity import describe
 
 __all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.scaling import inputs_of, outputs_of
 
 __all__ = ["fan_in_normal", "glorot_normal", "he_normal"]

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.util import validate_sample
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.base import NetworkPrior, ParameterPrior
 from bayesnn_ppl.priors.fan_in import fan_in_normal
 from bayesnn_ppl.priors.scaling import inputs_of

@@ -10,7 +10,7 @@ from jax.scipy.special import gammainc, gammaln
 from numpyro.distributions import constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.scaling import ScaledPrior, checked_scales
 
 __all__ = ["GeneralisedNormal", "generalised_normal"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.scaling import ScaledPrior, checked_scales
 
 __all__ = ["cauchy", "laplace", "logistic", "student_t"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.priors.base import NetworkPrior, ParameterPrior, Shapes
 from bayesnn_ppl.priors.fan_in import fan_in_normal
 from bayesnn_ppl.priors.fitting import sample_parameter

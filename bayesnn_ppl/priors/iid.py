@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 
 __all__ = ["normal"]
 

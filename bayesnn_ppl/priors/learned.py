@@ -7,7 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayesnn_ppl.arguments import near_misses, positive
+from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.priors.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.hierarchy import group_of
 from bayesnn_ppl.priors.scale_mixture import checked_flag, checked_site_name, site_of

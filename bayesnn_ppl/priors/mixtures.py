@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.scaling import inputs_of
 
 __all__ = ["normal_mixture", "spike_and_slab"]

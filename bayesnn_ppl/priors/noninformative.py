@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 
-from bayesnn_ppl.arrays import check_array
+from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.priors.base import NetworkPrior, Shapes
 
 __all__ = ["Flat", "jeffreys"]

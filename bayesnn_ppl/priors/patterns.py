@@ -7,7 +7,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import near_misses
+from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.priors.base import NetworkPrior, ParameterPrior, Shapes
 
 __all__ = ["ByName", "by_name"]

@@ -2,7 +2,7 @@
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.base import ParameterPrior
 from bayesnn_ppl.priors.fan_in import he_normal
 from bayesnn_ppl.priors.iid import normal

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.fitting import innermost, lower_bound
 
 __all__ = [

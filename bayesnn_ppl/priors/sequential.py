@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import near_misses, positive
+from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.priors.covariances import cholesky_of
 from bayesnn_ppl.priors.multivariate import flattened_normal
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.arguments import positive
+from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.fitting import sample_parameter
 from bayesnn_ppl.priors.hierarchy import checked_over, group_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 
 __all__ = ["ReferencePrediction"]
 

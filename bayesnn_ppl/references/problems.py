@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesnn_ppl.arguments import readable
+from bayesnn_ppl.core.arguments import readable
 
 __all__ = ["PROBLEMS", "Problem"]
 

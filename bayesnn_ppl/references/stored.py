@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesnn_ppl.arguments import near_misses, readable
-from bayesnn_ppl.npz import read_npz
+from bayesnn_ppl.core.arguments import near_misses, readable
+from bayesnn_ppl.core.npz import read_npz
 from bayesnn_ppl.references.prediction import ReferencePrediction
 from bayesnn_ppl.references.problems import PROBLEMS, Problem
 

@@ -8,9 +8,10 @@ from string import Template
 from typing import Any
 
 import bayesnn_ppl
-from bayesnn_ppl.arguments import readable, whole_number
-from bayesnn_ppl.posterior import Posterior
-from bayesnn_ppl.report import markup
+from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.posterior.posterior import Posterior
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.sections.baselines import baselines_section
 from bayesnn_ppl.report.sections.chains import chains_section, energy_section
 from bayesnn_ppl.report.sections.comparison import comparison_section
@@ -24,7 +25,6 @@ from bayesnn_ppl.report.sections.training_rows import (
     prior_sensitivity_section,
 )
 from bayesnn_ppl.report.sections.verdict import overview_section, verdict_section
-from bayesnn_ppl.report.subject import Subject
 
 __all__ = ["Page", "assets", "built", "document", "page"]
 

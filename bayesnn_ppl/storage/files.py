@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.npz import UNREADABLE, read_npz
+from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 
 __all__ = [
     "is_written_to",

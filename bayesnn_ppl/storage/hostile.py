@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesnn_ppl.npz import memory_limit
+from bayesnn_ppl.core.npz import memory_limit
 from bayesnn_ppl.storage.commits import read_json
 
 __all__ = ["Packing", "check_chunk", "check_store", "packing_of"]

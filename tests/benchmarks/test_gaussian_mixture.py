@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from bayesnn_ppl.inference.kernels.density import Density
+from bayesnn_ppl.inference.kernels.common.density import Density
 from benchmarks.gaussian_mixture import (
     CENTRES,
     EXACT,

@@ -10,8 +10,8 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration import methods
-from bayesnn_ppl.inference import program
-from bayesnn_ppl.inference.approximations.base import Fitted
+from bayesnn_ppl.inference.fitting.problem import Fitted
+from bayesnn_ppl.inference.sampling import compiled_program as program
 
 NOISE = 0.5
 # Two features that are nearly equal, so that their weights are strongly correlated.

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import demo, main
-from bayesnn_ppl.report import baselines
+from bayesnn_ppl.report.parts import baselines
 
 README = Path(__file__).parents[2] / "README.md"
 SHORT = "--hidden 2 --kernel random-walk --warmup 20 --draws 20 --chains 2".split()

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from bayesnn_ppl.cli import entry
-from bayesnn_ppl.inference.program_cache import COMPILING
+from bayesnn_ppl.inference.runtime.program_cache import COMPILING
 
 PROGRAM = """
 import atexit, sys, threading, time

@@ -15,7 +15,7 @@ from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.kernel_tables import KERNELS, OPTIONS
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.core.identity import identity_key
 
 MODEL = bnn.models.linear()
 

@@ -7,7 +7,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.fitting import settable
 from bayesnn_ppl.cli.optimisers import with_objects
-from bayesnn_ppl.inference.training import cosine
+from bayesnn_ppl.inference.training.trainer import cosine
 
 MAP = bnn.approximations.MAP
 

@@ -48,7 +48,7 @@ def test_check_turns_the_verdict_into_a_status(linear_run, capsys):
 
 def test_every_verdict_has_an_exit_status_of_its_own(linear_run, capsys, monkeypatch):
     from bayesnn_ppl.cli.reading import CHECKED
-    from bayesnn_ppl.diagnostics.judgements.overall import STATUS
+    from bayesnn_ppl.diagnostics.diagnosis.judgements.overall import STATUS
 
     assert set(CHECKED) == set(STATUS.values()) and len(set(CHECKED.values())) == len(CHECKED)
     assert 2 not in CHECKED.values(), "2 is an error in what was typed."

@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.references import check_reference, reference_of
-from bayesnn_ppl.data.pixels import tfds_order
+from bayesnn_ppl.data.common.pixels import tfds_order
 
 
 def run(reference, **data):

@@ -13,7 +13,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.watching import Watched, serve
-from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.storage.commits import empty_record, read_commit
 from tests.report.browser import asked_for, browser, complaints, fits
 

@@ -13,7 +13,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main, options, zoo
 from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.runs import default_folder
-from bayesnn_ppl.identity import describe
+from bayesnn_ppl.core.identity import describe
 from tests.cli.conftest import TINY, table, write_csv
 
 

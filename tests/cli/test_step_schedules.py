@@ -10,8 +10,8 @@ from bayesnn_ppl.cli.commands import build_parser
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.step_schedules import _STEPS_PER_DRAW
-from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.inference.kernels.stochastic_gradient_settings import StochasticGradientSettings
+from bayesnn_ppl.core.identity import identity_key
+from bayesnn_ppl.inference.kernels.stochastic_gradient.settings import StochasticGradientSettings
 
 MODEL = bnn.models.linear()
 PLAIN = "--kernel sghmc --step-size 1e-4 --batch-size 8 --warmup 3 "

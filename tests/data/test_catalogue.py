@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl import data
-from bayesnn_ppl.data import Labels, synthetic, uci
+from bayesnn_ppl.data import Labels
+from bayesnn_ppl.data.sources import synthetic, uci
 
 OFFLINE = [name for name, line in data.names().items() if "BAYESNN_DATA" not in line]
 FILED = list(uci.SETS)

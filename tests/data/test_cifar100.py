@@ -10,8 +10,9 @@ import pytest
 from tensorflow_datasets.core.download import checksums
 from tensorflow_datasets.image_classification import cifar
 
-from bayesnn_ppl.data import cifar100, images, load, names, ood_pair
-from bayesnn_ppl.data.pixels import tfds_order
+from bayesnn_ppl.data import load, names, ood_pair
+from bayesnn_ppl.data.common.pixels import tfds_order
+from bayesnn_ppl.data.sources import cifar100, images
 
 ROWS = {"train": 220, "test": 110}
 NAMES = (("fine", cifar100.FINE), ("coarse", cifar100.COARSE))

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from bayesnn_ppl.data import load, load_table, read_features, uci_split_indices
-from bayesnn_ppl.data.files import read_table
+from bayesnn_ppl.data.tables.table_files import read_table
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(3.0, 2.0, (40, 3)).astype(np.float32)
@@ -82,7 +82,7 @@ def lay(folder, arrays):
 
 @pytest.mark.parametrize("kind", ["npz", "npy"])
 def test_a_given_split_is_kept(tmp_path, kind, monkeypatch):
-    from bayesnn_ppl.data import given_split
+    from bayesnn_ppl.data.common import given_split
 
     # Several blocks of rows, as large files have.
     monkeypatch.setattr(given_split, "_BLOCK_BYTES", 8 * 3 * 7)
@@ -243,9 +243,9 @@ def test_a_table_that_the_memory_does_not_hold_is_refused_before_it_is_read(
         needed = 4 * path.stat().st_size
     else:
         assert path.stat().st_size < needed / 20  # packed, so that its size says nothing
-    monkeypatch.setattr("bayesnn_ppl.data.csv_files.memory_limit", lambda: needed)
+    monkeypatch.setattr("bayesnn_ppl.data.tables.csv_files.memory_limit", lambda: needed)
     assert len(read_table(path)) == 50_000
-    monkeypatch.setattr("bayesnn_ppl.data.csv_files.memory_limit", lambda: needed - 1)
+    monkeypatch.setattr("bayesnn_ppl.data.tables.csv_files.memory_limit", lambda: needed - 1)
     monkeypatch.setattr(pandas, f"read_{kind}", lambda *a, **k: pytest.fail("it was read"))
     with pytest.raises(ValueError, match=rf"prices\.{kind}` would take about .* GiB.*data\.stream"):
         read_table(path)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bayesnn_ppl.data import corrupt_dataset, images, imdb, load, load_imdb, names, ood_pair
-from bayesnn_ppl.data.pixels import channel_moments, scaled, tfds_order
-from bayesnn_ppl.data.standardisation import Standardisation
+from bayesnn_ppl.data import corrupt_dataset, load, load_imdb, names, ood_pair
+from bayesnn_ppl.data.common.pixels import channel_moments, scaled, tfds_order
+from bayesnn_ppl.data.common.standardisation import Standardisation
+from bayesnn_ppl.data.sources import images, imdb
 
 FOLDER = os.environ.get("BAYESNN_DATA")
 needs_files = pytest.mark.skipif(

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesnn_ppl.data import uci, uci_split_indices
+from bayesnn_ppl.data import uci_split_indices
+from bayesnn_ppl.data.sources import uci
 
 FOLDER = os.environ.get("BAYESNN_DATA")
 STORED = [name for name in uci.SETS if name != "ionosphere"]

@@ -8,7 +8,7 @@ import zarr
 from scipy import stats
 
 from bayesnn_ppl.data import Standardisation, StandardisedTarget, from_arrays, stream
-from bayesnn_ppl.data.row_order import RowOrder
+from bayesnn_ppl.data.streaming.row_order import RowOrder
 
 ROWS = 1000
 X = np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3)

@@ -14,8 +14,9 @@ import pytest
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums
 
-from bayesnn_ppl.data import build_vocabulary, encode_texts, load, read_vocabulary, text
-from bayesnn_ppl.data.pixels import tfds_sorted
+from bayesnn_ppl.data import build_vocabulary, encode_texts, load, read_vocabulary
+from bayesnn_ppl.data.common import text
+from bayesnn_ppl.data.common.pixels import tfds_sorted
 
 FOLDER = os.environ.get("BAYESNN_DATA")
 needs_files = pytest.mark.skipif(not FOLDER, reason="BAYESNN_DATA is not set")

@@ -15,8 +15,9 @@ from tensorflow_datasets.core.download import checksums
 from tensorflow_datasets.core.utils import lazy_imports_utils
 from tensorflow_datasets.image_classification import cifar, mnist
 
-from bayesnn_ppl.data import images, load, uci_split_indices
-from bayesnn_ppl.data.pixels import tfds_order
+from bayesnn_ppl.data import load, uci_split_indices
+from bayesnn_ppl.data.common.pixels import tfds_order
+from bayesnn_ppl.data.sources import images
 
 ROWS = {"train": 30, "validation": 6, "test": 8}
 

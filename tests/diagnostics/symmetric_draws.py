@@ -5,8 +5,8 @@ import numpy as np
 from flax.traverse_util import unflatten_dict
 
 from bayesnn_ppl.diagnostics import rhat
-from bayesnn_ppl.diagnostics.hidden_layers import parameter_shapes
-from bayesnn_ppl.diagnostics.unit_moves import rearranged
+from bayesnn_ppl.diagnostics.symmetry.hidden_layers import parameter_shapes
+from bayesnn_ppl.diagnostics.symmetry.unit_moves import rearranged
 
 
 def parameters(network, shape, leading, seed=0):

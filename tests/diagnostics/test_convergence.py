@@ -9,7 +9,7 @@ import xarray as xr
 import zarr
 from scipy.signal import lfilter
 
-import bayesnn_ppl.diagnostics.convergence as module
+import bayesnn_ppl.diagnostics.convergence.measures as module
 from bayesnn_ppl.diagnostics import (
     convergence_by_block,
     convergence_summary,

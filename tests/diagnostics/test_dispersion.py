@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesnn_ppl.diagnostics.dispersion import dispersion_of_starts
+from bayesnn_ppl.diagnostics.convergence.dispersion import dispersion_of_starts
 
 CHAINS, DRAWS, ROWS = 4, 200, 30
 

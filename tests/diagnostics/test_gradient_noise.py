@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import levy_stable
 
 from bayesnn_ppl.diagnostics import hill_index, noise_heat, stable_tail_index
-from bayesnn_ppl.diagnostics.temperature import measure
+from bayesnn_ppl.diagnostics.temperature.estimators import measure
 from tests.diagnostics.euler_chains import run
 
 SCALES = np.exp(2 * np.random.default_rng(1).normal(size=300))

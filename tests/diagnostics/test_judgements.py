@@ -5,8 +5,8 @@ import pytest
 from scipy.signal import lfilter
 
 from bayesnn_ppl.diagnostics import diagnose, judge_temperatures, precision_summary
-from bayesnn_ppl.diagnostics.judgements import judge_exactness
-from bayesnn_ppl.diagnostics.tails import tail_shape
+from bayesnn_ppl.diagnostics.convergence.tails import tail_shape
+from bayesnn_ppl.diagnostics.diagnosis.judgements import judge_exactness
 
 CHAINS, DRAWS = 4, 1000
 

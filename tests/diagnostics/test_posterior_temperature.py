@@ -7,8 +7,8 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import configurational_temperature, minibatch_noise
-from bayesnn_ppl.diagnostics import potential as potential_module
-from bayesnn_ppl.diagnostics.potential import energies_at_draws
+from bayesnn_ppl.diagnostics.potential_energy import potential as potential_module
+from bayesnn_ppl.diagnostics.potential_energy.potential import energies_at_draws
 
 ROWS, WIDTH = 60, 6
 _generator = np.random.default_rng(0)

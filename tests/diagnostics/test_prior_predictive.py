@@ -20,8 +20,8 @@ from bayesnn_ppl.diagnostics import (
     length_scale,
     prior_predictive,
 )
-from bayesnn_ppl.diagnostics.prior_functions import draw_functions
-from bayesnn_ppl.diagnostics.prior_program import key_of_draw
+from bayesnn_ppl.diagnostics.prior.functions import draw_functions
+from bayesnn_ppl.diagnostics.prior.traced_model import key_of_draw
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 

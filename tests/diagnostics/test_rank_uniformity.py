@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesnn_ppl.diagnostics.rank_uniformity import ecdf_band, holm, rank_test, smallest_effects
+from bayesnn_ppl.diagnostics.convergence.rank_uniformity import (
+    ecdf_band,
+    holm,
+    rank_test,
+    smallest_effects,
+)
 
 DRAWS = 31
 

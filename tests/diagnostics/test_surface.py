@@ -10,7 +10,8 @@ from numpyro.infer.util import potential_energy
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.diagnostics import plane_basis, posterior_segment, posterior_surface, surface
+from bayesnn_ppl.diagnostics import plane_basis, posterior_segment, posterior_surface
+from bayesnn_ppl.diagnostics.potential_energy import surface
 
 T_LIKELIHOOD, T_WHOLE, SCALE = 0.5, 0.25, 2.0
 

@@ -8,7 +8,7 @@ from flax import linen
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import align, canonical_form, find_hidden_layers, function_modes
-from bayesnn_ppl.diagnostics.unit_moves import rearranged
+from bayesnn_ppl.diagnostics.symmetry.unit_moves import rearranged
 from tests.diagnostics.symmetric_draws import (
     around_one_network,
     moved_at_random,

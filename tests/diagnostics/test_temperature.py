@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import chi2
 
-from bayesnn_ppl.diagnostics.temperature import (
+from bayesnn_ppl.diagnostics.temperature.estimators import (
     block_bootstrap_error,
     configurational_series,
     expected_kinetic,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference import arrangement
-from bayesnn_ppl.inference.arrangement import (
+from bayesnn_ppl.inference.runtime import device_placement as arrangement
+from bayesnn_ppl.inference.runtime.device_placement import (
     chains_at_once,
     gradient_bytes,
     gradient_bytes_at_most,
@@ -136,7 +136,7 @@ def test_chains_in_batches_draw_what_they_draw_in_one(monkeypatch) -> None:
     place, draws = arrangement.place_chains, {}
     for how in ("vmap", 2):
         monkeypatch.setattr(
-            "bayesnn_ppl.inference.plan.place_chains",
+            "bayesnn_ppl.inference.sampling.plan.place_chains",
             lambda *a, how=how, **k: (place(*a, **k)[0], how),
         )
         run = bnn.sample(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.schedules import Cyclical, Delayed, csgmcmc
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.schedules.simple import Cyclical, Delayed, csgmcmc
 
 MODEL = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(0.5))
 

@@ -8,7 +8,7 @@ import pytest
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.training import cosine
+from bayesnn_ppl.inference.training.trainer import cosine
 
 network = bnn.models.mlp(hidden=(5,))
 QUICK = {"epochs": 20, "learning_rate": 0.02}

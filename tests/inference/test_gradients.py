@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.inference.gradients import (
+from bayesnn_ppl.core.identity import identity_key
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import (
     SVRG,
     ControlVariate,
     Minibatch,

@@ -11,8 +11,8 @@ from numpyro.infer import HMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.inference.moments import RunningMoments
-from bayesnn_ppl.inference.watching import FunctionHistory, MetricsFile
+from bayesnn_ppl.inference.runtime.metrics_log import FunctionHistory, MetricsFile
+from bayesnn_ppl.inference.runtime.weight_moments import RunningMoments
 
 SETTINGS = dict(warmup=50, draws=103, chains=2, seed=3, progress=False)
 
@@ -246,7 +246,7 @@ def test_bfloat16_halves_the_space_and_opens_anywhere(tmp_path):
     ids=str,
 )
 def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-3)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-3)
     keep = bnn.Keep(**keep, probe=probe)
     whole = run(regression, keep, out=tmp_path / "whole")
 
@@ -282,8 +282,8 @@ def test_reading_thinned(regression, probe, everything, tmp_path):
 
 
 def test_metrics_over_time(regression, probe, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-4)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-4)
     seen = []
     posterior = run(
         regression, bnn.Keep(probe=probe), out=tmp_path / "run", callback=lambda p: seen.append(p)
@@ -303,8 +303,8 @@ def test_metrics_over_time(regression, probe, tmp_path, monkeypatch):
 
 
 def test_the_history_is_thinned_and_stays_aligned(monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.watching._HISTORY_DRAWS", 10)
-    monkeypatch.setattr("bayesnn_ppl.inference.watching._HISTORY_VALUES", 10)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.metrics_log._HISTORY_DRAWS", 10)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.metrics_log._HISTORY_VALUES", 10)
     history = FunctionHistory()
     values = np.arange(230.0).reshape(1, 230, 1)
     for begin in range(0, 230, 23):

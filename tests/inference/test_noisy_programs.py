@@ -13,7 +13,10 @@ import pytest
 from numpyro.infer import MCMC, NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.minibatch_density import MinibatchDensity, MinibatchGradient
+from bayesnn_ppl.inference.kernels.common.minibatch_density import (
+    MinibatchDensity,
+    MinibatchGradient,
+)
 
 L, A, K = bnn.likelihoods, bnn.augmentations, bnn.kernels
 ROWS, SIGMA, NOISE, RATE = 40, 0.5, 0.7, 0.3

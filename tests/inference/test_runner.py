@@ -15,7 +15,7 @@ from numpyro.infer import AIES, HMC, MCMC, NUTS, init_to_median, init_to_value
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.diagnostics import rhat
-from bayesnn_ppl.inference.program_cache import compiled
+from bayesnn_ppl.inference.runtime.program_cache import compiled
 
 SHORT = dict(chains=2, seed=0, progress=False)
 

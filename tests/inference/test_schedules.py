@@ -8,8 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from bayesnn_ppl.identity import identity_key
-from bayesnn_ppl.inference.schedules import (
+from bayesnn_ppl.core.identity import identity_key
+from bayesnn_ppl.inference.schedules.simple import (
     Constant,
     CosineBurnIn,
     Cyclical,

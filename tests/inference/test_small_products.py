@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.inference.small_products import products_as_sums
+from bayesnn_ppl.core.small_products import products_as_sums
 
 RNG = np.random.default_rng(0)
 

@@ -10,12 +10,12 @@ import pytest
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference import step_size_finder
 from bayesnn_ppl.inference.kernels import ATMC, SGHMC, SGLD, SGNHT, Langevin
-from bayesnn_ppl.inference.preconditioners import RMSProp
-from bayesnn_ppl.inference.schedules import Polynomial
-from bayesnn_ppl.inference.step_size_finder import find_step_size
-from bayesnn_ppl.inference.step_size_pilots import Pilots, pilot_kernel
+from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
+from bayesnn_ppl.inference.schedules.simple import Polynomial
+from bayesnn_ppl.inference.step_size_search import search as step_size_finder
+from bayesnn_ppl.inference.step_size_search.pilots import Pilots, pilot_kernel
+from bayesnn_ppl.inference.step_size_search.search import find_step_size
 from bayesnn_ppl.plots import plot_step_sizes
 from tests.diagnostics.euler_chains import PRECISION, split
 from tests.diagnostics.euler_chains import run as euler

@@ -12,11 +12,11 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.data import stream
-from bayesnn_ppl.data.row_order import RowOrder
-from bayesnn_ppl.inference import streaming
-from bayesnn_ppl.inference.gradients import ControlVariate
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.streamed_run import RowBlocks
+from bayesnn_ppl.data.streaming.row_order import RowOrder
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.sampling import streamed_plan as streaming
+from bayesnn_ppl.inference.sampling.streamed_run import RowBlocks
 
 ROWS, BATCH, STEPS = 52, 8, 6
 X = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)

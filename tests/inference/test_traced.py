@@ -13,8 +13,8 @@ from numpyro.infer import init_to_sample
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.starts import ShapesFirst, from_prior
-from bayesnn_ppl.inference.traced import Settings, over_chains
+from bayesnn_ppl.inference.sampling.chain_starts import ShapesFirst, from_prior
+from bayesnn_ppl.inference.sampling.traced_functions import Settings, over_chains
 
 
 @pytest.mark.parametrize(

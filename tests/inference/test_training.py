@@ -13,9 +13,9 @@ from flax import nnx
 from scipy import optimize
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.training import cosine, train
-from bayesnn_ppl.inference.training_plan import make_training_plan
-from bayesnn_ppl.inference.training_program import compile_training
+from bayesnn_ppl.inference.training.compiled_program import compile_training
+from bayesnn_ppl.inference.training.plan import make_training_plan
+from bayesnn_ppl.inference.training.trainer import cosine, train
 
 NOISE = 0.5
 linear = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))

@@ -10,7 +10,7 @@ from numpyro.infer import HMC
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.until import Until, seconds_of
+from bayesnn_ppl.inference.runtime.stopping_rule import Until, seconds_of
 
 MODEL = bnn.models.linear()
 SETTINGS = dict(warmup=100, chains=2, seed=0, progress=False)
@@ -24,7 +24,7 @@ def kernel(model=MODEL, num_steps=5):
 def look_often(monkeypatch):
     """After every block: these take milliseconds, and are not worth a look otherwise."""
     for name in ("_CHECK_SECONDS", "_LOOK_SHARE"):
-        monkeypatch.setattr(f"bayesnn_ppl.inference.watching.{name}", 0.0)
+        monkeypatch.setattr(f"bayesnn_ppl.inference.runtime.metrics_log.{name}", 0.0)
 
 
 def test_a_run_ends_within_one_block_of_convergence(regression):

@@ -8,7 +8,7 @@ import pytest
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.identity import describe, identity_key
+from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.contract import inspect_model
 
 L = bnn.likelihoods

@@ -10,13 +10,13 @@ from numpyro.distributions import constraints, transforms
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.components import function_record
-from bayesnn_ppl.data.target import StandardisedTarget
+from bayesnn_ppl.data.common.target import StandardisedTarget
 from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.keep import Probe
-from bayesnn_ppl.inference.watching import RunningScores
+from bayesnn_ppl.inference.runtime.keep import Probe
+from bayesnn_ppl.inference.runtime.metrics_log import RunningScores
 from bayesnn_ppl.metrics import evaluate, loo, loo_pit
-from bayesnn_ppl.recorded import RecordedPrediction
+from bayesnn_ppl.posterior.mixture import function_record
+from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 
 CHAINS, DRAWS, ROWS = 2, 30, 12
 CENTRE, SCALE = 50.0, 4.0

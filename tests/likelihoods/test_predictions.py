@@ -12,8 +12,8 @@ from numpyro.infer.util import log_density
 from scipy import special, stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.minibatch_density import MinibatchDensity
-from bayesnn_ppl.inference.kernels.row_independence import check_rows_independent
+from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
+from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
 from tests.likelihoods.table import CASES, CLASS_WEIGHTS, LEVELS, SMOOTHING, chosen, softmax
 
 CHAINS, DRAWS, ROWS = 2, 4, 12

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.arrays import data_hash
+from bayesnn_ppl.core.arrays import data_hash
 
 NOISE = 0.5
 MODEL = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesnn_ppl import priors
-from bayesnn_ppl.identity import identity_key
+from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.priors.fitting import distribution_of
 from tests.priors.laws import SMALLEST_P, largest_z, same_law
 

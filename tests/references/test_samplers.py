@@ -10,7 +10,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import distance_to_reference
-from bayesnn_ppl.temperature import ColdModel
+from bayesnn_ppl.modeling.temperature import ColdModel
 
 NAMES = ("breast_cancer", "diabetes-ard", "wine-cold", "bostonHousing")
 # Of the wrong temperature: a hotter one there has modes between which chains hardly pass.

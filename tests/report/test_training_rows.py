@@ -7,14 +7,14 @@ import pytest
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.report import subject as subject_module
-from bayesnn_ppl.report.markup import number
+from bayesnn_ppl.report.parts import subject as subject_module
+from bayesnn_ppl.report.parts.markup import number
+from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.sections.training_rows import (
     leave_one_out_section,
     predictive_check_section,
     prior_sensitivity_section,
 )
-from bayesnn_ppl.report.subject import Subject
 from tests.metrics.linear_draws import exact_posterior
 
 SECTIONS = (predictive_check_section, leave_one_out_section, prior_sensitivity_section)

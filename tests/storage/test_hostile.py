@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl import npz, storage
+from bayesnn_ppl import storage
+from bayesnn_ppl.core import npz
 from bayesnn_ppl.storage import RunFolder, folder
 from bayesnn_ppl.storage.files import write_arrays
 from bayesnn_ppl.storage.hostile import _unpacked_by_zstd

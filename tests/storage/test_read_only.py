@@ -261,7 +261,7 @@ def test_a_run_whose_folder_becomes_read_only_is_resumed_to_the_same_bits(
             place.allow(0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
+        patch.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
         with read_only(path, writes=10**6) as place, pytest.raises(OSError) as error:
             bnn.sample(kernel(), *regression, out=path, callback=turn, **(SHORT | {"draws": 3000}))
     kept = json.loads((path / "commit.json").read_text())["draws"]

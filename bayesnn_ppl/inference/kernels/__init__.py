@@ -2,25 +2,25 @@
 
 from typing import Any as _Any
 
-from bayesnn_ppl.arguments import no_attribute as _no_attribute
-from bayesnn_ppl.inference.kernels.adjusted_mclmc import AdjustedMCLMC
-from bayesnn_ppl.inference.kernels.atmc import ATMC
-from bayesnn_ppl.inference.kernels.chees import ChEES
-from bayesnn_ppl.inference.kernels.hmc import HMC
-from bayesnn_ppl.inference.kernels.langevin import Langevin
-from bayesnn_ppl.inference.kernels.leapfrog import izmailov_trajectory
-from bayesnn_ppl.inference.kernels.mala import MALA
-from bayesnn_ppl.inference.kernels.mclmc import MCLMC
-from bayesnn_ppl.inference.kernels.obabo import OBABO
-from bayesnn_ppl.inference.kernels.parallel_tempering import ParallelTempering
-from bayesnn_ppl.inference.kernels.random_walk import RandomWalk
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.kernels.sgnht import SGNHT
-from bayesnn_ppl.inference.kernels.teaching import (
+from bayesnn_ppl.core.arguments import no_attribute as _no_attribute
+from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
+from bayesnn_ppl.inference.kernels.full_batch.chees import ChEES
+from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import izmailov_trajectory
+from bayesnn_ppl.inference.kernels.full_batch.mala import MALA
+from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.parallel_tempering import ParallelTempering
+from bayesnn_ppl.inference.kernels.full_batch.random_walk import RandomWalk
+from bayesnn_ppl.inference.kernels.stochastic_gradient.atmc import ATMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchHMC,
     BiasedMinibatchMetropolis,
 )
+from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
+from bayesnn_ppl.inference.kernels.stochastic_gradient.obabo import OBABO
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT
 
 __all__ = [
     "ATMC",

@@ -11,9 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bayesnn_ppl.arguments import whole_number
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
-from bayesnn_ppl.report import markup
 from bayesnn_ppl.report.building import Page, assets, document
 from bayesnn_ppl.report.gallery.running import (
     FACTORS,
@@ -25,7 +24,8 @@ from bayesnn_ppl.report.gallery.running import (
     stein,
 )
 from bayesnn_ppl.report.gallery.targets import REACH, TARGETS
-from bayesnn_ppl.report.vector_graphics import figure
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.svg_figures import figure
 
 __all__ = ["gallery_page"]
 

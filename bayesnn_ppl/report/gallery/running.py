@@ -22,9 +22,9 @@ from numpyro.infer import NUTS
 
 from bayesnn_ppl.diagnostics import ess_bulk, rhat
 from bayesnn_ppl.inference import kernels
-from bayesnn_ppl.inference.approximations.stein import stein_direction
-from bayesnn_ppl.inference.runner import sample
-from bayesnn_ppl.model import minibatch
+from bayesnn_ppl.inference.approximations.trained_networks.stein import stein_direction
+from bayesnn_ppl.inference.sampling.sampler import sample
+from bayesnn_ppl.modeling.bayesian_networks import minibatch
 from bayesnn_ppl.report.gallery.targets import TARGETS
 
 __all__ = ["CHAINS", "FACTORS", "SAMPLERS", "TEMPERATURES", "Run", "Sampler", "run", "stein"]

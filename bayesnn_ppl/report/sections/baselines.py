@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.baselines import (
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.baselines import (
     Vote,
     class_shares,
     comparison,
@@ -14,7 +14,7 @@ from bayesnn_ppl.report.baselines import (
     posterior_forecast,
     training_mean,
 )
-from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.parts.subject import Subject
 
 __all__ = ["baselines_section"]
 

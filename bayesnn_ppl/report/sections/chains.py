@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from bayesnn_ppl.diagnostics import rhat
 from bayesnn_ppl.plots import plot_trace_rank
 from bayesnn_ppl.plots.figure import STYLE
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
-from bayesnn_ppl.report.vector_graphics import figure, mark_chains
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
+from bayesnn_ppl.report.parts.svg_figures import figure, mark_chains
 
 __all__ = ["chains_section", "energy_section"]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from bayesnn_ppl.metrics import compare
 from bayesnn_ppl.plots import plot_comparison
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
-from bayesnn_ppl.report.vector_graphics import figure
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
+from bayesnn_ppl.report.parts.svg_figures import figure
 
 __all__ = ["comparison_figure", "comparison_section"]
 

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl.diagnostics import rhat
-from bayesnn_ppl.diagnostics.summaries import layers
+from bayesnn_ppl.diagnostics.diagnosis.summaries import layers
 from bayesnn_ppl.plots import plot_rhat
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
-from bayesnn_ppl.report.vector_graphics import figure
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
+from bayesnn_ppl.report.parts.svg_figures import figure
 
 __all__ = ["functions_section", "weights_section"]
 

@@ -14,9 +14,9 @@ from bayesnn_ppl.plots import (
     plot_predicted_observed,
     plot_reliability,
 )
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
-from bayesnn_ppl.report.vector_graphics import figure
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
+from bayesnn_ppl.report.parts.svg_figures import figure
 
 __all__ = ["predictions_section"]
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bayesnn_ppl.diagnostics.tables import sampler_lines
+from bayesnn_ppl.diagnostics.diagnosis.tables import sampler_lines
 from bayesnn_ppl.inference import kernels
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
 
 __all__ = ["provenance_section", "sampler_section"]
 

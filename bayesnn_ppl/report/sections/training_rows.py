@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics import LeaveOneOut, loo, loo_pit
 from bayesnn_ppl.plots import plot_pit, plot_posterior_predictive
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
-from bayesnn_ppl.report.vector_graphics import figure
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
+from bayesnn_ppl.report.parts.svg_figures import figure
 
 __all__ = ["leave_one_out_section", "predictive_check_section", "prior_sensitivity_section"]
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bayesnn_ppl.report import markup
-from bayesnn_ppl.report.subject import Subject
+from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.subject import Subject
 
 __all__ = ["headline", "overview_section", "verdict_section"]
 

@@ -10,7 +10,7 @@ import pytest
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.anchored_program import with_anchors
+from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from tests.inference.approximations.test_swag import worst_error
 from tests.inference.test_exactness import coefficients
 

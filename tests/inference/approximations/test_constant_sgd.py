@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.base import Problem
-from bayesnn_ppl.inference.approximations.constant_rate import best_rates
-from bayesnn_ppl.inference.approximations.flat_loss import Layout
+from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import best_rates
+from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout
 from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.inference.fitting.problem import Problem
 from tests.inference.kernels.linear_laws import Method, minibatch_law, regression_rows
 from tests.inference.kernels.normal_means import NormalMeans
 from tests.inference.test_exactness import NOISE, closed_form, coefficients, worst_deviation

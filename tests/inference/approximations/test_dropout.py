@@ -14,7 +14,11 @@ from numpyro import handlers
 from scipy.optimize import minimize
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.dropout_program import DropoutProgram, Layer, mask
+from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import (
+    DropoutProgram,
+    Layer,
+    mask,
+)
 
 Dropout = bnn.approximations.Dropout
 RATE, NOISE, PRIOR, TEMPERATURE = 0.3, 0.5, 0.15, 2.0

@@ -11,8 +11,8 @@ import pytest
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.ensemble import Ensemble
-from bayesnn_ppl.inference.plan import make_plan
+from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
+from bayesnn_ppl.inference.sampling.plan import make_plan
 
 network = bnn.models.mlp(hidden=(5,))
 QUICK = {"epochs": 15, "learning_rate": 0.02}

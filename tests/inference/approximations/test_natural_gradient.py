@@ -7,15 +7,15 @@ import pytest
 from flax import linen
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.approximations import NaturalGradient
-from bayesnn_ppl.inference.approximations.variational_inference.kronecker_step import (
+from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerCurvature
+from bayesnn_ppl.inference.approximations.variational.kronecker_step import (
     begin_kronecker,
     readable_layers,
 )
-from bayesnn_ppl.inference.approximations.variational_inference.natural_step import NaturalStep
-from bayesnn_ppl.inference.approximations.variational_inference.target import Target
-from bayesnn_ppl.inference.curvature.kronecker import KroneckerCurvature
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
+from bayesnn_ppl.inference.approximations.variational.target import Target
 from tests.inference.approximations import linear_truth as truth
 from tests.inference.curvature.test_structures import Case
 

@@ -8,7 +8,10 @@ import pytest
 from scipy import integrate
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.stein import median_bandwidth, stein_direction
+from bayesnn_ppl.inference.approximations.trained_networks.stein import (
+    median_bandwidth,
+    stein_direction,
+)
 from tests.inference.kernels.normal_means import NormalMeans
 from tests.inference.test_exactness import scale_model
 

@@ -7,7 +7,7 @@ import pytest
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.sngp_program import spectral_norm
+from bayesnn_ppl.inference.approximations.trained_networks.sngp_model import spectral_norm
 
 SNGP = bnn.approximations.SNGP
 NOISE = 0.4

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference import training_record
 from bayesnn_ppl.inference.approximations import (
     MAP,
     SWAG,
@@ -19,6 +18,7 @@ from bayesnn_ppl.inference.approximations import (
     Repulsive,
     Variational,
 )
+from bayesnn_ppl.inference.training import checkpoints as training_record
 
 linear = bnn.models.linear()
 learned = bnn.models.linear(prior=bnn.priors.learned_normal())
@@ -48,8 +48,8 @@ def fit(approximation, data, callback=None, **options):
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Blocks as small as they can be, each of which is kept on disk."""
-    monkeypatch.setattr("bayesnn_ppl.inference.block_loop.BLOCK_SECONDS", 1e-9)
-    monkeypatch.setattr("bayesnn_ppl.inference.sinks._COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-9)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.approximations.swag import IterateMoments, swag_draws
+from bayesnn_ppl.inference.approximations.sgd_iterates.swag import IterateMoments, swag_draws
 from tests.inference.approximations.test_constant_sgd import MODE
 from tests.inference.kernels.normal_means import NormalMeans
 

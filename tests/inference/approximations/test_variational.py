@@ -15,13 +15,13 @@ from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import Variational, inverse_cdf
-from bayesnn_ppl.inference.approximations.base import Problem
-from bayesnn_ppl.inference.approximations.variational_inference.beginning import begin_target
-from bayesnn_ppl.inference.approximations.variational_inference.bounds import variational_bound
-from bayesnn_ppl.inference.approximations.variational_inference.judgement import still_rising
-from bayesnn_ppl.inference.approximations.variational_inference.quantile_guides import _ByQuantile
-from bayesnn_ppl.inference.approximations.variational_inference.target import learned_sites
+from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
+from bayesnn_ppl.inference.approximations.variational.convergence_checks import still_rising
+from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
+from bayesnn_ppl.inference.approximations.variational.quantile_guides import _ByQuantile
+from bayesnn_ppl.inference.approximations.variational.target import learned_sites
 from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.inference.fitting.problem import Problem
 from tests.inference.approximations import linear_truth as truth
 
 CLIMB = {

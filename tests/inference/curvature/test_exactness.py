@@ -5,8 +5,8 @@ import pytest
 from scipy import optimize
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.approximations import DuringTraining, Laplace, LastLayer
-from bayesnn_ppl.precision import arithmetic
 from tests.inference.curvature.conjugate import MODE, exact, linear, problem_of, rows
 
 X, Y = rows()

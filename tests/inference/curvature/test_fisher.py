@@ -6,13 +6,13 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
-from bayesnn_ppl.inference.curvature.fisher import (
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.inference.approximations.curvature.fisher import (
     moved_parameters,
     refuse_unknown,
     whitened_parameters,
 )
 from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
-from bayesnn_ppl.precision import arithmetic
 
 # A distribution as a function of a vector that its parameters depend on, not linearly.
 FAMILIES = {

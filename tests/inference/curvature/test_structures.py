@@ -8,14 +8,17 @@ from flax import linen
 from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.curvature.around import curvature_at, unit_of
-from bayesnn_ppl.inference.curvature.dense_layers import dense_layer_blocks
-from bayesnn_ppl.inference.curvature.kronecker import kronecker_curvature
-from bayesnn_ppl.inference.curvature.local import Point, in_chunks
-from bayesnn_ppl.inference.curvature.prior import prior_curvature
-from bayesnn_ppl.inference.curvature.products import curvature_diagonal, curvature_product
-from bayesnn_ppl.inference.curvature.selection import kronecker_layers, select
-from bayesnn_ppl.precision import arithmetic
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.inference.approximations.curvature.dense_layers import dense_layer_blocks
+from bayesnn_ppl.inference.approximations.curvature.gaussian import curvature_at, unit_of
+from bayesnn_ppl.inference.approximations.curvature.kronecker import kronecker_curvature
+from bayesnn_ppl.inference.approximations.curvature.local import Point, in_chunks
+from bayesnn_ppl.inference.approximations.curvature.prior import prior_curvature
+from bayesnn_ppl.inference.approximations.curvature.products import (
+    curvature_diagonal,
+    curvature_product,
+)
+from bayesnn_ppl.inference.approximations.curvature.selection import kronecker_layers, select
 from tests.inference.curvature.conjugate import problem_of
 
 PRIOR = 0.6

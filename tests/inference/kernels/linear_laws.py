@@ -16,9 +16,9 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import root
 
-from bayesnn_ppl.inference.kernels import integrators
-from bayesnn_ppl.inference.kernels.sgld import sgld_step
-from bayesnn_ppl.inference.kernels.sgnht import thermostat_step
+from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import sgld_step
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import thermostat_step
 from tests.inference.test_exactness import NOISE
 
 

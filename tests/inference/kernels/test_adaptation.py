@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpyro.infer.hmc_util import build_adaptation_schedule
 
-from bayesnn_ppl.inference.kernels.acceptance import metropolis
-from bayesnn_ppl.inference.kernels.adaptation import (
+from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
+from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     RunningVariance,
     search_step_size,

@@ -9,10 +9,10 @@ import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels import adjusted_mclmc
-from bayesnn_ppl.inference.kernels.acceptance import metropolis
-from bayesnn_ppl.inference.kernels.adjusted_mclmc import AdjustedMCLMC
-from bayesnn_ppl.inference.kernels.microcanonical import trajectory
+from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
+from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc
+from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical import trajectory
 from tests.inference.kernels.known_moments import (
     ALIGNED,
     LINEAR,

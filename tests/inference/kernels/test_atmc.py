@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesnn_ppl.inference.kernels.atmc import ATMC, adaptive_rates
+from bayesnn_ppl.inference.kernels.stochastic_gradient.atmc import ATMC, adaptive_rates
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.kernels.linear_laws import thermostat_law
 from tests.inference.kernels.normal_means import NormalMeans

@@ -11,8 +11,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.blockwise_density import BlockwiseDensity
-from bayesnn_ppl.inference.kernels.density import Density, log_ratio
+from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDensity
+from bayesnn_ppl.inference.kernels.common.density import Density, log_ratio
 
 ROWS = 23
 

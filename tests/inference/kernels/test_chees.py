@@ -10,10 +10,10 @@ from numpyro.infer import MCMC
 from scipy import stats
 
 import bayesnn_ppl as bnn
-import bayesnn_ppl.inference.kernels.chees as module
+import bayesnn_ppl.inference.kernels.full_batch.chees as module
 from bayesnn_ppl.diagnostics import ess_bulk
-from bayesnn_ppl.inference.kernels.chees import ChEES
-from bayesnn_ppl.inference.kernels.chees_adaptation import (
+from bayesnn_ppl.inference.kernels.full_batch.chees import ChEES
+from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     RunningVariance,
     chees_gradient,
     van_der_corput,

@@ -9,10 +9,10 @@ import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels import hmc
-from bayesnn_ppl.inference.kernels.density import Density, log_ratio, potential_energy
-from bayesnn_ppl.inference.kernels.hmc import HMC, izmailov_trajectory
-from bayesnn_ppl.inference.kernels.leapfrog import Point, hmc_proposal, hmc_step
+from bayesnn_ppl.inference.kernels.common.density import Density, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.full_batch import hmc
+from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC, izmailov_trajectory
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_proposal, hmc_step
 from tests.inference.kernels.known_moments import (
     ALIGNED,
     LINEAR,

@@ -24,7 +24,7 @@ from numpyro.infer import (
 from numpyro.infer.mcmc import MCMCKernel
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.base import has_accept_step
+from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step
 from tests.inference.kernels.invariance import (
     LIMIT,
     ROWS,

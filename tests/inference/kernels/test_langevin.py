@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels import integrators
-from bayesnn_ppl.inference.kernels.langevin import Langevin
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.kernels.stochastic_gradient import StepSettings
-from bayesnn_ppl.inference.schedules import Cyclical
+from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
+from bayesnn_ppl.inference.kernels.stochastic_gradient.base import StepSettings
+from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.schedules.simple import Cyclical
 from tests.inference.kernels.known_moments import LINEAR, SETTINGS
 from tests.inference.kernels.linear_laws import METHODS, minibatch_law, regression_rows
 from tests.inference.test_exactness import closed_form, coefficients, worst_deviation

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.inference.kernels import integrators
-from bayesnn_ppl.inference.schedules import Cyclical
+from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
+from bayesnn_ppl.inference.schedules.simple import Cyclical
 from tests.inference.kernels.linear_laws import METHODS, Rows, explicit, law, minibatch_law
 
 PRECISION = np.array([[3.0, 1.0, 0.4], [1.0, 2.0, -0.3], [0.4, -0.3, 1.0]])

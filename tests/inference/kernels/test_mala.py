@@ -8,10 +8,10 @@ from numpyro.infer import MCMC
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels import mala
-from bayesnn_ppl.inference.kernels.density import Density
-from bayesnn_ppl.inference.kernels.leapfrog import Point, hmc_proposal
-from bayesnn_ppl.inference.kernels.mala import MALA, mala_proposal
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.full_batch import mala
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_proposal
+from bayesnn_ppl.inference.kernels.full_batch.mala import MALA, mala_proposal
 from tests.inference.kernels.known_moments import (
     LINEAR,
     NO_DATA,

@@ -10,8 +10,8 @@ from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import ess_bulk
-from bayesnn_ppl.inference.kernels.mclmc import MCLMC
-from bayesnn_ppl.inference.kernels.mclmc_adaptation import (
+from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import (
     StepSizeRule,
     batch_time,
     step_size_rule,

@@ -9,16 +9,16 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.gradients import ControlVariate
-from bayesnn_ppl.inference.kernels.density import Density
-from bayesnn_ppl.inference.kernels.minibatch_density import (
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.common.minibatch_density import (
     MinibatchDensity,
     MinibatchGradient,
     full_gradient,
 )
-from bayesnn_ppl.inference.kernels.minibatches import Minibatches
-from bayesnn_ppl.inference.kernels.row_independence import check_rows_independent
-from bayesnn_ppl.inference.kernels.sgld import SGLD
+from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches
+from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.kernels.normal_means import NormalMeans
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesnn_ppl.inference.kernels.noise import hashed_bits, inverse_cdf, standard_normal
+from bayesnn_ppl.core.fast_normals import hashed_bits, inverse_cdf, standard_normal
 
 SIZE, STEPS, CHAINS = 3051, 400, 2
 LIMIT = 5.2  # standard errors: one false alarm in five million, over some hundred comparisons

@@ -14,15 +14,17 @@ from bayesnn_ppl.inference.kernels import (
     MCLMC,
     SGHMC,
     ParallelTempering,
+)
+from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc as adjusted
+from bayesnn_ppl.inference.kernels.full_batch import (
     chees,
     hmc,
     mala,
     mclmc,
     random_walk,
 )
-from bayesnn_ppl.inference.kernels import adjusted_mclmc as adjusted
-from bayesnn_ppl.inference.kernels import parallel_tempering as tempering
-from bayesnn_ppl.inference.kernels.stochastic_gradient import (
+from bayesnn_ppl.inference.kernels.full_batch import parallel_tempering as tempering
+from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StochasticGradientKernel,
     StochasticGradientState,
 )

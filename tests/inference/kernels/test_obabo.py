@@ -7,9 +7,9 @@ import numpyro.distributions as dist
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.gradients import SVRG
-from bayesnn_ppl.inference.kernels.obabo import OBABO, obabo_step_with_work
-from bayesnn_ppl.inference.preconditioners import RMSProp
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import SVRG
+from bayesnn_ppl.inference.kernels.stochastic_gradient.obabo import OBABO, obabo_step_with_work
+from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
 from tests.inference.kernels.known_moments import LINEAR, NO_DATA, SETTINGS
 from tests.inference.test_exactness import closed_form, coefficients, worst_deviation
 

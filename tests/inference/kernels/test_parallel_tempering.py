@@ -9,10 +9,14 @@ import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
-import bayesnn_ppl.inference.kernels.parallel_tempering as module
+import bayesnn_ppl.inference.kernels.full_batch.parallel_tempering as module
 from bayesnn_ppl.diagnostics import ess_bulk
-from bayesnn_ppl.inference.kernels.density import Density
-from bayesnn_ppl.inference.kernels.parallel_tempering import ParallelTempering, Rung, exchange
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.full_batch.parallel_tempering import (
+    ParallelTempering,
+    Rung,
+    exchange,
+)
 from tests.inference.kernels.known_moments import LINEAR, NO_DATA, linear_deviation, unrelated_data
 
 LADDER = (1.0, 3.0, 9.0, 27.0)

@@ -6,8 +6,8 @@ import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels import random_walk
-from bayesnn_ppl.inference.kernels.random_walk import RandomWalk, random_walk_proposal
+from bayesnn_ppl.inference.kernels.full_batch import random_walk
+from bayesnn_ppl.inference.kernels.full_batch.random_walk import RandomWalk, random_walk_proposal
 from tests.inference.kernels.known_moments import (
     LINEAR,
     NO_DATA,

@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.schedules import Cyclical
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.schedules.simple import Cyclical
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.test_exactness import closed_form, coefficients, worst_deviation
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.sgld import SGLD, sgld_step
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD, sgld_step
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.test_exactness import closed_form, coefficients, worst_deviation
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgnht import SGNHT, thermostat_step
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT, thermostat_step
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.kernels.linear_laws import thermostat_law
 from tests.inference.kernels.normal_means import NormalMeans

@@ -9,11 +9,11 @@ import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.gradients import SVRG
-from bayesnn_ppl.inference.kernels.sghmc import SGHMC
-from bayesnn_ppl.inference.kernels.sgld import SGLD
-from bayesnn_ppl.inference.preconditioners import RMSProp
-from bayesnn_ppl.inference.schedules import Ramp
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import SVRG
+from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
+from bayesnn_ppl.inference.schedules.simple import Ramp
 from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.test_exactness import closed_form, coefficients
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.inference.kernels.teaching import (
+from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchHMC,
     BiasedMinibatchMetropolis,
 )

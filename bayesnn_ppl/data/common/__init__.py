@@ -1,0 +1,1 @@
+"""What all data sources share: data sets, splits, standardisation, checks."""

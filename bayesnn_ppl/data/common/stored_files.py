@@ -1,0 +1,78 @@
+"""Files in the folder that the environment variable BAYESNN_DATA names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bayesnn_ppl.core.npz import UNREADABLE, read_npz
+
+VARIABLE = "BAYESNN_DATA"
+
+
+def locate(relative: str, name: str, contents: str) -> Path:
+    """The path of a file of the data set `name`.
+
+    Args:
+        relative: its place in the folder, with `/` between folders.
+        contents: what it is, as the end of the sentence "It is ...", without a full stop.
+
+    Raises:
+        FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
+    """
+    folder = os.environ.get(VARIABLE)
+    if folder and (path := Path(folder) / relative).is_file():
+        return path
+    state = (
+        f"{VARIABLE} is set to `{folder}`, but `{Path(folder) / relative}` does not exist. "
+        "Lay the file there"
+        if folder
+        else f"the environment variable {VARIABLE} is not set. Lay the file at "
+        f"`<folder>/{relative}` and set {VARIABLE} to <folder>"
+    )
+    raise FileNotFoundError(
+        f"The data set `{name}` is read from a file, and {state}. It is {contents}. "
+        "Data sets that need no file are listed by `names()`, for example `diabetes`."
+    )
+
+
+def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a NumPy archive; `keys` None means all, and absent keys are left out.
+
+    Raises:
+        ValueError: if the file is no readable archive, or holds Python objects.
+    """
+    try:
+        with path.open("rb") as handle:
+            return read_npz(handle, keys)
+    except UNREADABLE as error:
+        if str(error).startswith("Object arrays"):
+            raise ValueError(
+                f"The file `{path}` holds arrays of Python objects, which are not read because "
+                "unpickling them could run code. Save arrays of numbers, for example with "
+                "`numpy.savez(path, x=x.astype(float), y=y)`."
+            ) from error
+        raise ValueError(
+            f"The file `{path}` is not a readable NumPy archive ({error}). Lay out a fresh copy."
+        ) from error
+
+
+def verify(found: str, expected: str, what: str, path: Path) -> None:
+    """Refuse content whose checksum is not the published one.
+
+    Args:
+        what: the content, as the subject of a sentence, such as "The array `x_train`".
+
+    Raises:
+        ValueError: if the checksums differ.
+    """
+    if found != expected:
+        raise ValueError(
+            f"{what} read from `{path}` does not have the published checksum (found "
+            f"{found[:12]}..., expected {expected[:12]}...): values, type or order of the rows "
+            "differ, so results would not be comparable. Lay out a fresh copy; data of your own "
+            "are loaded by path."
+        )

@@ -1,0 +1,133 @@
+"""Data sets of OpenML, fetched by scikit-learn."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from bayesnn_ppl.data.common import checks
+from bayesnn_ppl.data.common.dataset import Dataset
+from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.tables.frames import find_target, from_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def load_openml(
+    name: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    target: str | None = None,
+    task: Task | None = None,
+    test_fraction: float | None = None,
+    split: int = 0,
+    standardise: Units = True,
+) -> Dataset:
+    """A table of OpenML, fetched once and then read from the cache of scikit-learn.
+
+    Features that OpenML marks as categories become one 0/1 column for each category, named
+    `feature=category`. OpenML publishes tasks with splits of their own; those here follow the
+    rule of `uci_split_indices` and are comparable with no published numbers.
+
+    Args:
+        name: the number of a data set of OpenML, or its name where only one version is active.
+        data_dir: the cache of scikit-learn, its `data_home`; None is its default.
+        target: the column to predict; None is the one that OpenML names.
+        task: as `load_table`; a target that OpenML marks as categories is one of classification.
+        test_fraction, split, standardise: as `load_table`.
+
+    Raises:
+        FileNotFoundError: if it is not in the cache and OpenML cannot be reached.
+        ValueError: if OpenML does not know it, has several versions of the name, names several
+            targets or none, or, as `load_table`, the table cannot be used.
+    """
+    subject = f"The OpenML data set `{name}`"
+    bunch = _fetch(name, data_dir, subject)
+    table = bunch.frame
+    origin = checks.Origin(
+        table=subject,
+        target="The target",
+        first_row=0,
+        counting="the first row is row 0",
+        missing="missing, NaN or infinite (or beyond the range of float32)",
+    )
+    named = list(bunch.target_names)
+    if target is None and len(named) == 1:
+        target = named[0]
+    target = find_target(target, list(table.columns), origin)
+    if task is None and table[target].dtype.name == "category":
+        task = "classification"
+    details = bunch.details
+    return from_frame(
+        _numbered(table, target, subject),
+        name=f"openml:{details['name']}",
+        origin=origin,
+        target=target,
+        task=task,
+        test_fraction=TEST_FRACTION if test_fraction is None else test_fraction,
+        split=split,
+        standardise=standardise,
+        description=f"Data set {details['id']} of OpenML, `{details['name']}` version "
+        f"{details['version']}.",
+    )
+
+
+def _fetch(name: str, data_dir: str | os.PathLike[str] | None, subject: str) -> Any:
+    """The Bunch of scikit-learn, with its table as a frame."""
+    from sklearn.datasets import fetch_openml, get_data_home
+
+    home = None if data_dir is None else os.fspath(data_dir)
+    chosen: dict[str, Any] = {"data_id": int(name)} if name.isdecimal() else {"name": name}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Multiple active", category=UserWarning)
+            # If the second try fails too, the error below says so.
+            warnings.filterwarnings("ignore", message="A network error", category=UserWarning)
+            return fetch_openml(
+                **chosen, data_home=home, as_frame=True, parser="auto", n_retries=1, delay=0.2
+            )
+    except UserWarning as error:
+        if not str(error).startswith("Multiple active"):
+            raise
+        versions = " ".join(str(error).partition("Available versions:")[2].split())
+        raise ValueError(
+            f"{subject} has several versions, which may be quite different data. Choose one by its "
+            f"number, as `openml:NUMBER`: {versions}"
+        ) from error
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{subject} is not in the cache of scikit-learn, `{get_data_home(home)}`, and OpenML "
+            f"could not be reached ({error}). Fetch it where there is a network, with "
+            "`sklearn.datasets.fetch_openml`, and pass its `data_home` as `data_dir`; or save the "
+            "table as a CSV file and load that."
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{subject} cannot be had: {error}") from error
+
+
+def _numbered(table: pandas.DataFrame, target: str, subject: str) -> pandas.DataFrame:
+    """The table with a 0/1 column for each category of a feature."""
+    import pandas
+
+    parts = []
+    for name in table.columns:
+        column = table[name]
+        if name == target:
+            # Text, so that categories that look like numbers are sorted and named as labels are.
+            categories = column.dtype.name == "category"
+            parts.append(column.astype(object) if categories else column)
+        elif column.dtype.name == "category":
+            if column.isna().any():
+                raise ValueError(
+                    f"{subject} has the feature `{name}` missing in {column.isna().sum()} of "
+                    f"{len(column)} rows. Save the table as a CSV file, fill the entries in or "
+                    "remove the rows, and load that."
+                )
+            used = column.cat.remove_unused_categories()
+            parts.append(pandas.get_dummies(used, prefix=name, prefix_sep="=", dtype=float))
+        else:
+            parts.append(column)
+    return pandas.concat(parts, axis=1)

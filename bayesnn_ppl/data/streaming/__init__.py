@@ -1,0 +1,1 @@
+"""Data that are read from the disk during a run."""

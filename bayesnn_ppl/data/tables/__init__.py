@@ -1,0 +1,1 @@
+"""Data from tables: CSV, Parquet, pandas, polars."""

@@ -1,0 +1,172 @@
+"""Data sets from tables of the user: CSV and Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesnn_ppl.data.common import checks
+from bayesnn_ppl.data.common.dataset import Dataset
+from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
+from bayesnn_ppl.data.tables.frames import features_of, from_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+PARQUET = (".parquet", ".pq")
+_MISSING = "blank (also NA, null, None or ?), NaN or infinite (or beyond the range of float32)"
+
+
+def load_table(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None,
+    task: Task | None = None,
+    test_fraction: float = TEST_FRACTION,
+    split: int = 0,
+    standardise: Units = True,
+) -> Dataset:
+    """A `Dataset` from a CSV or Parquet file, one row per observation.
+
+    A CSV file needs a header, from which the delimiter (comma, semicolon or tab) is found. All
+    columns but the target are features and must be numbers; True and False count as 1 and 0.
+
+    Args:
+        path: a file that ends in .parquet, or a CSV file in UTF-8.
+        target: the name of the target column.
+        task: "regression" or "classification". None infers it: classification for text, for
+            booleans and for integers that are all 0 or 1; otherwise regression. Class names are
+            kept, in sorted order, and encoded as 0..K-1.
+        test_fraction: share of the test rows.
+        split: which seeded permutation, 0..19; see `uci_split_indices`.
+        standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
+            the training rows; "inputs" leaves y as it is, for counts.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is empty, malformed or not UTF-8; if columns are unnamed or
+            repeated, or there is only one; if the target is not there; if features are text,
+            blank, NaN, infinite or constant; if the target is missing somewhere, constant, or
+            does not suit the task; if there are fewer than 10 rows or 2 rows of a class, or a
+            class without a training row; or if an option is out of range.
+        ImportError: if a Parquet file is given and pandas lacks an engine to read it.
+    """
+    path = Path(path)
+    return from_frame(
+        read_table(path),
+        name=path.stem,
+        origin=origin_of(path),
+        target=target,
+        task=task,
+        test_fraction=test_fraction,
+        split=split,
+        standardise=standardise,
+        description=f"The table {path.name}.",
+    )
+
+
+def load_csv(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None,
+    task: Task | None = None,
+    test_fraction: float = TEST_FRACTION,
+    split: int = 0,
+    standardise: Units = True,
+) -> Dataset:
+    """A `Dataset` from a CSV file: `load_table`, which takes the same arguments."""
+    return load_table(
+        path,
+        target=target,
+        task=task,
+        test_fraction=test_fraction,
+        split=split,
+        standardise=standardise,
+    )
+
+
+def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) -> np.ndarray:
+    """Features of new rows from a CSV or Parquet file, for predictions.
+
+    Columns are matched by name, in whatever order the file has them; other columns, such as the
+    target, are ignored.
+
+    Args:
+        path: the file, in a format of `load_table`.
+        feature_names: the `feature_names` of the training data.
+
+    Returns:
+        float64, shape (n, d), in the data's units: pass it through `Standardisation.apply_x`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is malformed or has no rows, lacks a feature, or a feature is text,
+            blank, NaN or infinite.
+    """
+    path = Path(path)
+    table = read_table(path)
+    if len(table) == 0:
+        raise ValueError(f"The file `{path}` has a header but no rows to predict.")
+    return features_of(table, feature_names, origin_of(path))
+
+
+def read_table(path: Path) -> pandas.DataFrame:
+    """The table of a file, with checked names of the columns."""
+    if not path.is_file():
+        reason = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(
+            f"The path `{path}` {reason}. Pass the path of a CSV or Parquet file; a relative path "
+            f"starts at the current folder, `{Path.cwd()}`."
+        )
+    return _read_parquet(path) if path.suffix.lower() in PARQUET else read_csv(path)
+
+
+def _read_parquet(path: Path) -> pandas.DataFrame:
+    import pandas
+
+    try:
+        from pyarrow import parquet
+
+        said = parquet.read_metadata(path)
+        # By its shape, since what it holds is packed: a billion equal numbers take a few bytes.
+        require_room(path, 8 * said.num_rows * said.num_columns)
+        table = pandas.read_parquet(path)
+    except TooLarge:
+        raise
+    except ImportError as error:
+        raise ImportError(
+            f"The file `{path}` is in the Parquet format, for which pandas needs pyarrow. Install "
+            'it with `pip install "bayesnn_ppl[parquet]"`.'
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"The file `{path}` is not a readable Parquet file ({error}). Write it anew, for "
+            "example with `table.to_parquet(path)` of pandas."
+        ) from error
+    columns = [str(column) for column in table.columns]
+    repeated = [name for name, count in Counter(columns).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"The file `{path}` has several columns of one name: "
+            f"{checks.listing(f'`{name}`' for name in repeated)}. Rename or remove them."
+        )
+    return table.set_axis(columns, axis=1).reset_index(drop=True)
+
+
+def origin_of(path: Path, target: str | None = None) -> checks.Origin:
+    """How messages speak of a file and, where it is known, of its target column."""
+    parquet = path.suffix.lower() in PARQUET
+    return checks.Origin(
+        table=f"The file `{path}`",
+        target=f"The target column `{target}` of the file `{path}`" if target else "The target",
+        first_row=0 if parquet else 1,
+        counting=f"the {'first row is row 0' if parquet else 'row below the header is row 1'}",
+        missing=_MISSING,
+    )

@@ -1,0 +1,1 @@
+"""R-hat, effective sample sizes and Monte Carlo errors."""

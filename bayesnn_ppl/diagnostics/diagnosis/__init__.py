@@ -1,0 +1,1 @@
+"""The verdict on a run, its tables and sentences."""

@@ -1,0 +1,1 @@
+"""The potential energy, and its surface between draws."""

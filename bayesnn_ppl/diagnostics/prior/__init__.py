@@ -1,0 +1,1 @@
+"""What a prior says of functions."""

@@ -1,0 +1,1 @@
+"""Whether a sampler keeps the temperature of its target."""

@@ -1,0 +1,1 @@
+"""Normal distributions at a mode."""

@@ -1,0 +1,1 @@
+"""Posteriors from the iterates of SGD."""

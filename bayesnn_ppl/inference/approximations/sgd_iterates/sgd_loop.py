@@ -1,0 +1,236 @@
+"""Stochastic gradient descent that goes on: every so many steps, where each member is.
+
+What `SWAG` and `ConstantSGD` look at. One function is compiled for a program, its data and a size
+of minibatch; rates and numbers of steps are its arguments.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh, manual_axes
+from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
+from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
+from bayesnn_ppl.inference.schedules.simple import evaluate
+
+__all__ = ["Descended", "Descent", "descend"]
+
+_BLOCK_BYTES, _MOST_ITERATES = 2**24, 256  # of one block
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What is asked of `descend`.
+
+    Attributes:
+        batch_size: rows of a minibatch, drawn with replacement.
+        momentum: μ of the heavy ball, 0 for none.
+        schedule: number or function of the step that multiplies the rate.
+        every: steps from one iterate that is looked at to the next.
+        iterates: how many.
+    """
+
+    batch_size: int
+    momentum: float
+    schedule: Any
+    every: int
+    iterates: int
+
+
+class Descended(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        losses: (members, iterates), the mean loss per observation over the steps of each.
+        failed: (members,), whether a member became not finite; it stays where it was before.
+        interrupted: whether Ctrl-C or the callback ended it; iterates not made are NaN in `losses`.
+        asked: whether it was the callback.
+        seconds: since the beginning, compilation included.
+    """
+
+    losses: np.ndarray
+    failed: np.ndarray
+    interrupted: bool
+    asked: bool
+    seconds: float
+
+
+class _State(NamedTuple):
+    """One member: θ and the velocity (d,), the number of steps made, and whether it failed."""
+
+    position: Any
+    velocity: Any
+    step: Any
+    failed: Any
+
+
+def descend(
+    problem: Problem,
+    starts: np.ndarray,
+    rate: np.ndarray,
+    layout: Layout,
+    descent: Descent,
+    keys: Any,
+    name: str,
+    collector: Collector,
+) -> Descended:
+    r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start; `collector` takes the iterates.
+
+        J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
+
+    per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
+    are to look like is a density there. Temperatures of the program count in J. The rows of a
+    minibatch are drawn with replacement, each step anew: over a shuffled epoch the noise of the
+    minibatches adds up to nothing, and the iterates would stay much closer to the mode.
+
+    Args:
+        problem: the program and its data.
+        starts: (members, d).
+        rate: P for each member: (members, 1), (members, d) or (members, d, d).
+        layout: of the vectors.
+        descent: how, and how often the iterates are looked at.
+        keys: one PRNG key a member.
+        name: for the bar.
+        collector: takes vectors (members, k, d), k iterates more.
+
+    Raises:
+        KeyboardInterrupt: before the first block was done.
+    """
+    members = len(starts)
+    mesh = default_mesh(members) if problem.mesh is None else problem.mesh
+    check_mesh(mesh, chains=members, rows=mesh.devices.size)  # the data are not spread
+    mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
+    room = int(np.clip(_BLOCK_BYTES // starts.nbytes, 1, _MOST_ITERATES))
+    advance = partial(
+        _advance,
+        StaticProgram(problem.model),
+        layout,
+        StaticProgram(descent.schedule),
+        descent.batch_size,
+        room,
+        mesh,
+        float(descent.momentum),
+    )
+    # Placed as they come back, or the second block would be compiled once more.
+    state, rate, keys = jax.device_put(
+        (
+            _State(
+                np.asarray(starts),
+                np.zeros_like(starts),
+                np.zeros(members, np.int32),
+                np.zeros(members, bool),
+            ),
+            rate,
+            keys,
+        ),
+        NamedSharding(mesh, P("chain")),
+    )
+
+    def make(state: _State, count: int) -> Block:
+        new, vectors, losses = advance(
+            state, rate, keys, problem.x, problem.y, np.int32(descent.every), np.int32(count)
+        )
+        return Block(new, np.asarray(losses)[:, :count], np.asarray(vectors)[:, :count])
+
+    done = in_blocks(
+        problem,
+        state,
+        make,
+        total=descent.iterates,
+        members=members,
+        most=room,
+        name=name,
+        collector=collector,
+    )
+    failed = np.asarray(done.state.failed)
+    return Descended(done.losses, failed, done.interrupted, done.asked, done.seconds)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+def _advance(
+    program: StaticProgram,
+    layout: Layout,
+    schedule: StaticProgram,
+    batch_size: int,
+    room: int,
+    mesh: Mesh,
+    momentum: Any,
+    state: _State,
+    rate: Any,
+    keys: Any,
+    x: Any,
+    y: Any,
+    every: Any,
+    count: Any,
+) -> Any:
+    """`count` ≤ room iterates of every member, `every` steps apart."""
+    one = partial(_one_member, program, layout, schedule, batch_size, room)
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+
+    def batched(state: Any, rate: Any, keys: Any, *shared: Any) -> Any:
+        if on_cpu:  # small matrices are no faster in a batch there
+            return jax.lax.map(lambda own: one(*own, *shared), (state, rate, keys))
+        return jax.vmap(lambda *own: one(*own, *shared))(state, rate, keys)
+
+    return jax.shard_map(
+        batched,
+        mesh=mesh,
+        in_specs=(*[P("chain")] * 3, *[P()] * 5),
+        out_specs=P("chain"),
+        axis_names=manual_axes(mesh),
+        check_vma=False,
+    )(state, rate, keys, momentum, x, y, every, count)
+
+
+def _one_member(
+    program: StaticProgram,
+    layout: Layout,
+    schedule: StaticProgram,
+    batch_size: int,
+    room: int,
+    state: _State,
+    rate: Any,
+    key: Any,
+    momentum: Any,
+    x: Any,
+    y: Any,
+    every: Any,
+    count: Any,
+) -> Any:
+    rows = x.shape[0]
+    loss = jax.value_and_grad(minibatch_loss(program, layout, rows))
+
+    def step(_: Any, carry: Any) -> Any:
+        position, velocity, number, total = carry
+        chosen = jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, rows)
+        value, gradient = loss(position, x[chosen], y[chosen])
+        velocity = momentum * velocity + gradient
+        move = rate @ velocity if rate.ndim == 2 else rate * velocity
+        factor = evaluate(schedule.model, number).astype(position.dtype)
+        return position - factor * move, velocity, number + 1, total + value
+
+    def iterate(index: Any, carry: Any) -> Any:
+        state, vectors, losses = carry
+        start = (*state[:3], jnp.zeros((), vectors.dtype))
+        position, velocity, number, total = jax.lax.fori_loop(0, every, step, start)
+        failed = state.failed | ~(jnp.isfinite(position).all() & jnp.isfinite(total))
+        state = _State(
+            jnp.where(failed, state.position, position),
+            jnp.where(failed, state.velocity, velocity),
+            number,
+            failed,
+        )
+        mean = jnp.where(failed, jnp.nan, total / every)
+        return state, vectors.at[index].set(state.position), losses.at[index].set(mean)
+
+    dtype = state.position.dtype
+    empty = (jnp.zeros((room, layout.dimension), dtype), jnp.zeros(room, dtype))
+    return jax.lax.fori_loop(0, count, iterate, (state, *empty))

@@ -1,0 +1,1 @@
+"""Posteriors made of trained networks."""

@@ -1,0 +1,1 @@
+"""`fit`: an approximation's problem, its stages and its result."""

@@ -1,0 +1,1 @@
+"""What all kernels share: densities, minibatches, acceptance, adaptation."""

@@ -1,0 +1,1 @@
+"""Kernels that use all rows of the data in each step."""

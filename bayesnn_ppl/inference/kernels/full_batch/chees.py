@@ -1,0 +1,295 @@
+"""ChEES-HMC: trajectory length and step size learned by all chains together."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import init_to_uniform
+from numpyro.util import is_prng_key
+
+from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.inference.kernels.common.acceptance import Decision, fraction, metropolis
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
+from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
+    Adaptation,
+    adapt,
+    chees_gradient,
+    shared_acceptance,
+    van_der_corput,
+)
+
+__all__ = ["ChEES", "ChEESState"]
+
+
+@named_fields
+class ChEESState(NamedTuple):
+    """All chains; leading axis the chain where a shape says so.
+
+    Attributes:
+        z: site -> unconstrained values, (chain, ...).
+        gradient, terms: ∇U, (chain, d), and the terms of log p, (chain, ...), so that neither is
+            computed twice.
+        rng_key: one key for the whole ensemble.
+        iteration: draws made, warm-up included.
+        potential_energy, energy: U and the Hamiltonian of the draw, (chain,).
+        accept_prob, diverging: of the proposal of the draw, (chain,).
+        num_steps, step_size, trajectory_length: leapfrogs (and gradients) of the draw, ε, and
+            their product; each the same for all chains, (chain,).
+        adaptation: what is learned.
+    """
+
+    z: Any
+    gradient: Any
+    terms: Terms
+    rng_key: Any
+    iteration: Any
+    potential_energy: Any
+    energy: Any
+    accept_prob: Any
+    diverging: Any
+    num_steps: Any
+    step_size: Any
+    trajectory_length: Any
+    adaptation: Adaptation
+
+
+class ChEES(ModelKernel):
+    r"""Hamiltonian Monte Carlo whose trajectory length all chains learn together.
+
+    One draw: p ~ N(0, M), then L leapfrog steps of size ε, then acceptance with probability
+    min(1, exp(H(θ, p) - H(θ', p'))), H = U(θ) + ½ pᵀM⁻¹p; it leaves exp(-U) invariant for any ε
+    and L, and its discretisation error is O(ε²) in H. L = ⌈t/ε⌉ with t = (1 - j + j u) T is the
+    same for all chains, so that none waits for another; u runs through the Halton sequence.
+
+    During the warm-up log T climbs the estimated gradient of ChEES by Adam, and dual averaging
+    brings the harmonic mean of the chains' acceptance probabilities to its target. Afterwards
+    both are fixed at their averages. On N(0, M⁻¹) with full jitter the optimum is T = 2.25,
+    where tan 2T = 2T.
+
+    Chains share what they learn, so there must be at least two; four or more are better. With
+    `numpyro.infer.MCMC` use `chain_method="vectorized"`.
+
+    Args:
+        model: a NumPyro program.
+        step_size: ε at the start of the warm-up, or without one always.
+        trajectory_length: T at the start of the warm-up, in the time that ε counts; None starts
+            at one leapfrog step. Needed when there is no warm-up.
+        target_accept: the harmonic mean acceptance probability that the step size is for.
+        jitter: j, between 0 (every trajectory is T) and 1 (uniform in (0, T)).
+        max_leapfrogs: the most leapfrog steps of a draw; T is kept below that many.
+        learning_rate: of Adam on log T.
+        mass: "diagonal", inverse variances over chains and draws in windows of the first 70 %
+            of the warm-up, which include what lies between chains; or "identity".
+        init_strategy: NumPyro's, for `numpyro.infer.MCMC`; `sample` has starts of its own.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or is out of range; there is one
+            chain; or there is neither a warm-up nor a trajectory length.
+
+    References:
+        Hoffman, Radul and Sountsov (2021), An adaptive-MCMC scheme for setting trajectory
+        lengths in Hamiltonian Monte Carlo, AISTATS, PMLR 130.
+    """
+
+    accept_step = True
+    _counts_divergences = True
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        step_size: float = 0.1,
+        trajectory_length: float | None = None,
+        target_accept: float = 0.651,
+        jitter: float = 1.0,
+        max_leapfrogs: int = 1000,
+        learning_rate: float = 0.025,
+        mass: str = "diagonal",
+        init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
+    ) -> None:
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
+        self._step_size = positive(step_size, "`step_size` of ChEES")
+        if trajectory_length is not None:
+            trajectory_length = positive(trajectory_length, "`trajectory_length` of ChEES")
+        self._trajectory_length = trajectory_length
+        self._target_accept = fraction(target_accept, "`target_accept` of ChEES")
+        self._jitter = float(jitter) if jitter == 0 else positive(jitter, "`jitter` of ChEES")
+        if self._jitter > 1:
+            raise ValueError(
+                f"`jitter` of ChEES must be between 0 and 1, not {jitter}: it is the share of the "
+                "trajectory that varies."
+            )
+        self._max_leapfrogs = whole_number(max_leapfrogs, "`max_leapfrogs` of ChEES", at_least=1)
+        self._learning_rate = positive(learning_rate, "`learning_rate` of ChEES")
+        if mass not in ("identity", "diagonal"):
+            raise ValueError(f'`mass` of ChEES must be "identity" or "diagonal", not {mass!r}.')
+        self._mass = mass
+
+    @property
+    def is_ensemble_kernel(self) -> bool:
+        return True
+
+    def init(
+        self,
+        rng_key: Any,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple[Any, ...] = (),
+        model_kwargs: Mapping[str, Any] | None = None,
+    ) -> ChEESState:
+        """The state of all chains; `rng_key` holds one key for each, `init_params` their points."""
+        if is_prng_key(rng_key) or rng_key.shape[0] < 2:
+            raise ValueError(
+                "ChEES learns from how its chains differ, and needs at least 2 of them in one "
+                "ensemble. Ask for more chains; with `numpyro.infer.MCMC` also say "
+                'chain_method="vectorized". For one chain there are `HMC` and `NUTS`.'
+            )
+        if num_warmup == 0 and self._trajectory_length is None:
+            raise ValueError(
+                "ChEES learns the trajectory length in the warm-up, and there is none. Ask for "
+                "a warm-up, or give `trajectory_length`."
+            )
+        kwargs = dict(model_kwargs or {})
+        keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(rng_key)
+        z = self.bind(keys[0], num_warmup, init_params, model_args, kwargs)
+        return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
+
+    def sample(
+        self, state: ChEESState, model_args: tuple[Any, ...], model_kwargs: Any
+    ) -> ChEESState:
+        """One draw of every chain."""
+        if self._num_warmup is None:
+            raise RuntimeError(
+                "ChEES.init must be called before sample: it says how long the warm-up is."
+            )
+        return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
+
+    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
+        return super()._density(args, kwargs, jax.tree.map(lambda leaf: leaf[0], z))
+
+    def _start(self, key: Any, z: Any, density: Density) -> ChEESState:
+        points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(z)
+        chains, dtype = points.shape[0], points.dtype
+        gradient, terms = jax.vmap(density.gradient_and_terms)(points)
+        potential = jax.vmap(potential_energy)(terms)
+        length = self._step_size if self._trajectory_length is None else self._trajectory_length
+        zeros = jnp.zeros(chains, dtype)
+        return ChEESState(
+            z=z,
+            gradient=gradient,
+            terms=terms,
+            rng_key=key,
+            iteration=jnp.zeros((), jnp.int32),
+            potential_energy=potential,
+            energy=potential,
+            accept_prob=zeros,
+            diverging=jnp.zeros(chains, bool),
+            num_steps=jnp.zeros(chains, jnp.int32),
+            step_size=jnp.full(chains, self._step_size, dtype),
+            trajectory_length=zeros,
+            adaptation=Adaptation.start(
+                points,
+                step_size=self._step_size,
+                trajectory_length=length,
+                diagonal=self._mass == "diagonal",
+            ),
+        )
+
+    def _draw(self, state: ChEESState, density: Density) -> ChEESState:
+        learned = state.adaptation
+        warming = state.iteration < self._num_warmup
+        step = jnp.where(warming, learned.step.step_size, learned.step.averaged)
+        step = jnp.maximum(step, jnp.finfo(step.dtype).tiny).astype(learned.log_length.dtype)
+        length = jnp.exp(jnp.where(warming, learned.log_length, learned.averaged_log_length))
+        share = 1 - self._jitter + self._jitter * van_der_corput(state.iteration + 1)
+        # Clipped before it is an integer: a step size near 0 asks for more than one can hold.
+        leapfrogs = jnp.clip(jnp.ceil(share * length / step), 1, self._max_leapfrogs)
+        leapfrogs = leapfrogs.astype(jnp.int32)
+
+        key, momentum_key, accept_key = jax.random.split(state.rng_key, 3)
+        points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(state.z)
+        momenta = jax.random.normal(momentum_key, points.shape, points.dtype)
+        uniform = jax.random.uniform(accept_key, points.shape[:1], points.dtype)
+
+        proposal, new_momenta, gradient, terms = _leapfrog(
+            points, momenta, state.gradient, density, step * learned.scale, leapfrogs
+        )
+        # The difference of squares as a product: coordinate by coordinate, before the sum.
+        kinetic_losses = 0.5 * (momenta - new_momenta) * (momenta + new_momenta)
+        ratio = jax.vmap(log_ratio)(terms, state.terms, kinetic_losses)
+        decision = jax.vmap(metropolis)(ratio, uniform)
+        choose = jax.vmap(Decision.choose)
+        points_after, momenta_after, gradient, terms = choose(
+            decision,
+            (proposal, new_momenta, gradient, terms),
+            (points, momenta, state.gradient, state.terms),
+        )
+        potential = jax.vmap(potential_energy)(terms)
+
+        adapted = adapt(
+            learned,
+            chees_gradient(
+                points / learned.scale,
+                proposal / learned.scale,
+                new_momenta,
+                leapfrogs * step,
+                decision.accept_prob,
+            ),
+            shared_acceptance(decision.accept_prob, jnp.isfinite(ratio)),
+            points_after,
+            state.iteration,
+            num_warmup=self._num_warmup or 0,
+            target_accept=self._target_accept,
+            learning_rate=self._learning_rate,
+            max_leapfrogs=self._max_leapfrogs,
+        )
+        adaptation = jax.tree.map(
+            lambda new, old: jnp.where(warming, new, old).astype(old.dtype), adapted, learned
+        )
+        chains = points.shape[:1]
+        return ChEESState(
+            z=jax.vmap(density.unravel)(points_after),
+            gradient=gradient,
+            terms=terms,
+            rng_key=key,
+            iteration=state.iteration + 1,
+            potential_energy=potential,
+            energy=potential + 0.5 * (momenta_after**2).sum(axis=1),
+            accept_prob=decision.accept_prob,
+            diverging=decision.diverging,
+            num_steps=jnp.broadcast_to(leapfrogs, chains),
+            step_size=jnp.broadcast_to(step, chains),
+            trajectory_length=jnp.broadcast_to(leapfrogs * step, chains),
+            adaptation=adaptation,
+        )
+
+
+def _leapfrog(
+    points: Any, momenta: Any, gradients: Any, density: Density, drift: Any, leapfrogs: Any
+) -> tuple[Any, Any, Any, Terms]:
+    """The ends of trajectories of (chain, d) points: positions, momenta, ∇U, terms of log p.
+
+    In units where p ~ N(0, I), with s² the inverse mass and `drift` = ε s,
+
+        p ← p - ½ε s ∇U(θ),   θ ← θ + ε s p,   p ← p - ½ε s ∇U(θ),
+
+    where half steps of the momentum that meet are one step.
+    """
+
+    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        points, momenta = carry
+        momenta = momenta - drift * jax.vmap(density.gradient)(points)
+        return points + drift * momenta, momenta
+
+    momenta = momenta - 0.5 * drift * gradients
+    points, momenta = jax.lax.fori_loop(1, leapfrogs, step, (points + drift * momenta, momenta))
+    gradients, terms = jax.vmap(density.gradient_and_terms)(points)
+    return points, momenta - 0.5 * drift * gradients, gradients, terms

@@ -1,0 +1,297 @@
+"""Full-batch Hamiltonian Monte Carlo after Izmailov et al. (2021)."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import init_to_uniform
+
+from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
+from bayesnn_ppl.inference.kernels.common.adaptation import (
+    DualAveraging,
+    RunningVariance,
+    search_step_size,
+    variance_windows,
+)
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
+from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import (
+    Point,
+    hmc_proposal,
+    hmc_step,
+    izmailov_trajectory,
+)
+from bayesnn_ppl.modeling.temperature import ColdModel
+
+__all__ = ["HMC", "HMCState", "izmailov_trajectory"]
+
+# A warm-up that is still looking for its step size must not take one draw for minutes, and one
+# that has failed must not leave a draw that never ends.
+_WARMUP_LEAPFROGS, _MOST_LEAPFROGS = 1000, 2**20
+
+
+@named_fields
+class HMCState(NamedTuple):
+    """What the next draw needs, and what a reader wants to know of the last one.
+
+    Attributes:
+        z: site -> unconstrained value.
+        gradient, terms: ∇U(θ), shape (d,), and the terms of log p(θ), so that neither is
+            computed twice.
+        iteration: draws made, warm-up included.
+        inverse_mass: shape () or (d,).
+        averaging, variance: what the warm-up adapts with; None where it does not.
+        energy: the Hamiltonian at the end of the draw.
+        num_steps: leapfrogs, and gradients, of this draw.
+        diverging: the energy error is above 1000, or not finite.
+    """
+
+    z: Any
+    gradient: Any
+    terms: Terms
+    rng_key: Any
+    iteration: Any
+    inverse_mass: Any
+    averaging: DualAveraging | None
+    variance: RunningVariance | None
+    step_size: Any
+    potential_energy: Any
+    energy: Any
+    accept_prob: Any
+    num_steps: Any
+    diverging: Any
+
+
+class HMC(ModelKernel):
+    """Hamiltonian Monte Carlo on the whole data, lean: one gradient a leapfrog, nothing else.
+
+    Momenta are drawn anew for each draw, the trajectory's length is yours, and a rejected proposal
+    repeats the state. The law is exp(-U(θ)) of the program, with whatever temperature it has.
+
+    Args:
+        model: a NumPyro program.
+        step_size: ε > 0; where the adaptation begins, or, without it, the step of all draws.
+        trajectory_length: τ > 0; L = ⌈τ/ε⌉ leapfrogs.
+        num_leapfrogs: L ≥ 1, whatever the step size.
+        prior_variance: the variance of a Gaussian prior on the weights, for τ by the rule of
+            `izmailov_trajectory`; T is that of a `cold` model, else 1. Exactly one of these three
+            is given.
+        jitter: in [0, 1); every trajectory's length is multiplied by a uniform number from
+            [1 - jitter, 1 + jitter], so that no period of the posterior resonates with it.
+        mass: "identity"; or "diagonal", M⁻¹ = the variances of the warm-up's draws, estimated in
+            windows. τ then counts in posterior standard deviations, and π/2 is its natural value.
+        adapt_step_size: search and then dual averaging in the warm-up. A draw of the warm-up takes
+            at most 1000 leapfrogs, or τ/ε of the step size given, if that is more; one after it
+            at most 2²⁰, and the statistics show how many.
+        target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1).
+        init_strategy: NumPyro's, where `MCMC` of NumPyro starts the chain.
+        rows_at_once: the most rows of the data that a gradient looks at together, for data whose
+            whole gradient would not fit into memory; it is added up over blocks. None for all.
+
+    Raises:
+        TypeError, ValueError: an argument is out of range, or the length is not said once.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
+        >>> kernel = HMC(bnn.models.mlp(), step_size=1e-3, prior_variance=1 / 30)
+        >>> round(kernel.trajectory_length, 3)
+        0.287
+
+    References:
+        Izmailov et al. (2021), What Are Bayesian Neural Network Posteriors Really Like?,
+        arXiv:2104.14421; Neal (2011), section 5.3.
+    """
+
+    accept_step = True
+    _counts_divergences = True
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        step_size: float = 0.01,
+        trajectory_length: float | None = None,
+        num_leapfrogs: int | None = None,
+        prior_variance: float | None = None,
+        jitter: float = 0.0,
+        mass: Literal["identity", "diagonal"] = "identity",
+        adapt_step_size: bool = True,
+        target_accept: float = 0.8,
+        init_strategy: Any = init_to_uniform,
+        rows_at_once: int | None = None,
+    ) -> None:
+        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
+        self._step_size = positive(step_size, "The step size of HMC")
+        lengths = {
+            "trajectory_length": trajectory_length,
+            "num_leapfrogs": num_leapfrogs,
+            "prior_variance": prior_variance,
+        }
+        given = [f"{name}={value!r}" for name, value in lengths.items() if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"HMC was given {' and '.join(given) or 'no length for its trajectories'}. Say it "
+                "once: `trajectory_length` (a time), `num_leapfrogs` (a count), or "
+                "`prior_variance`, for the time (π/2) √(T · prior variance)."
+            )
+        if trajectory_length is not None:
+            trajectory_length = positive(trajectory_length, "The trajectory length of HMC")
+        if num_leapfrogs is not None:
+            num_leapfrogs = whole_number(num_leapfrogs, "num_leapfrogs of HMC", at_least=1)
+        if prior_variance is not None:
+            prior_variance = positive(prior_variance, "The prior variance of HMC")
+        self._trajectory_length, self._num_leapfrogs = trajectory_length, num_leapfrogs
+        self._prior_variance = prior_variance
+        self._jitter = fraction(jitter, "The jitter of HMC", zero=True)
+        if mass not in ("identity", "diagonal"):
+            raise ValueError(f'The mass of HMC is "identity" or "diagonal", not {mass!r}.')
+        self._mass = mass
+        self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of HMC")
+        self._target_accept = fraction(target_accept, "target_accept of HMC")
+
+    @property
+    def trajectory_length(self) -> float | None:
+        """τ, given or by the rule; None where `num_leapfrogs` was given."""
+        if self._prior_variance is None:
+            return self._trajectory_length
+        temperature = self._model.temperature if isinstance(self._model, ColdModel) else 1.0
+        return izmailov_trajectory(self._prior_variance, temperature)
+
+    def _start(self, key: Any, z: Any, density: Density) -> HMCState:
+        vector = ravel_pytree(z)[0]
+        key, search_key = jax.random.split(key)
+        point = Point(vector, *density.gradient_and_terms(vector))
+        diagonal = self._mass == "diagonal"
+        inverse_mass = jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype)
+        step_size = jnp.asarray(self._step_size, vector.dtype)
+        averaging = None
+        if self._adapt_step_size:
+            averaging = DualAveraging.start(
+                self._search(search_key, point, density, inverse_mass, step_size)
+                if self._num_warmup
+                else step_size
+            )
+            step_size = averaging.step_size
+        potential = potential_energy(point.terms)
+        return HMCState(
+            z=z,
+            gradient=point.gradient,
+            terms=point.terms,
+            rng_key=key,
+            iteration=jnp.zeros((), jnp.int32),
+            inverse_mass=inverse_mass,
+            averaging=averaging,
+            variance=RunningVariance.start(vector) if diagonal else None,
+            step_size=step_size,
+            potential_energy=potential,
+            energy=potential,
+            accept_prob=jnp.zeros((), vector.dtype),
+            num_steps=jnp.zeros((), jnp.int32),
+            diverging=jnp.zeros((), bool),
+        )
+
+    def _draw(self, state: HMCState, density: Density) -> HMCState:
+        key, noise_key, accept_key, length_key, search_key = jax.random.split(state.rng_key, 5)
+        start = Point(ravel_pytree(state.z)[0], state.gradient, state.terms)
+        dtype = start.vector.dtype
+        warming = state.iteration < self._num_warmup
+        averaging, step_size = state.averaging, jnp.asarray(self._step_size, dtype)
+        if averaging is not None:
+            step_size = jnp.where(warming, averaging.step_size, averaging.averaged)
+        num_leapfrogs = self._leapfrogs(step_size, warming, length_key)
+        point, energy, decision = hmc_step(
+            start,
+            jax.random.normal(noise_key, start.vector.shape, dtype),
+            jax.random.uniform(accept_key, (), dtype),
+            density,
+            step_size=step_size,
+            inverse_mass=state.inverse_mass,
+            num_leapfrogs=num_leapfrogs,
+        )
+        if averaging is not None:
+            updated = averaging.update(decision.accept_prob, self._target_accept)
+            averaging = select(warming, updated, averaging)
+        inverse_mass, variance = state.inverse_mass, state.variance
+        first, ends = variance_windows(self._num_warmup or 0)
+        if variance is not None and ends:
+            made = state.iteration + 1
+            collecting = (made > first) & (made <= ends[-1])
+            variance = select(collecting, variance.update(point.vector), variance)
+            at_end = jnp.isin(made, jnp.array(ends))
+            inverse_mass = jnp.where(at_end, variance.variance(), inverse_mass)
+            variance = select(at_end, RunningVariance.start(point.vector), variance)
+            if averaging is not None:
+                found = self._search(
+                    search_key, point, density, inverse_mass, averaging.averaged, wanted=at_end
+                )
+                averaging = select(at_end, DualAveraging.start(found), averaging)
+        return HMCState(
+            z=density.unravel(point.vector),
+            gradient=point.gradient,
+            terms=point.terms,
+            rng_key=key,
+            iteration=state.iteration + 1,
+            inverse_mass=inverse_mass,
+            averaging=averaging,
+            variance=variance,
+            step_size=step_size,
+            potential_energy=potential_energy(point.terms),
+            energy=energy,
+            accept_prob=decision.accept_prob,
+            num_steps=jnp.asarray(num_leapfrogs, jnp.int32),
+            diverging=decision.diverging,
+        )
+
+    def _leapfrogs(self, step_size: Any, warming: Any, key: Any) -> Any:
+        """L of one draw: a plain number when it is known before the run, else a traced one."""
+        length = self.trajectory_length
+        at_first = self._num_leapfrogs or _round_up((length or 0.0) / self._step_size)
+        fixed = length is None or not self._adapt_step_size
+        if fixed and not self._jitter:
+            return at_first
+        exact: Any = at_first if length is None else length / step_size
+        if self._jitter:
+            exact = exact * jax.random.uniform(
+                key, (), step_size.dtype, 1 - self._jitter, 1 + self._jitter
+            )
+        ceiling = jnp.ceil(jnp.minimum(exact * (1 - 1e-6), 2.0**30))
+        count = jnp.maximum(ceiling.astype(jnp.int32), 1)
+        if not fixed:
+            warm, after = (max(most, at_first) for most in (_WARMUP_LEAPFROGS, _MOST_LEAPFROGS))
+            count = jnp.minimum(count, jnp.where(warming, warm, after))
+        return count
+
+    def _search(
+        self,
+        key: Any,
+        point: Point,
+        density: Density,
+        inverse_mass: Any,
+        step_size: Any,
+        wanted: Any = True,
+    ) -> Any:
+        """A step size with which one leapfrog is accepted about as often as not."""
+        noise = jax.random.normal(key, point.vector.shape, point.vector.dtype)
+
+        def ratio(step_size: Any) -> Any:
+            return hmc_proposal(
+                point,
+                noise,
+                density,
+                step_size=step_size,
+                inverse_mass=inverse_mass,
+                num_leapfrogs=1,
+            )[1]
+
+        return search_step_size(ratio, step_size, wanted=wanted)
+
+
+def _round_up(number: float) -> int:
+    """⌈number⌉, but 11 for 1.1 / 0.1, which is 11.000000000000002."""
+    return max(1, math.ceil(number * (1 - 1e-6)))

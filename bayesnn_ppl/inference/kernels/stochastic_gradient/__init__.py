@@ -1,0 +1,1 @@
+"""Kernels whose steps use minibatches, their gradient estimators and preconditioners."""

@@ -1,0 +1,1 @@
+"""What every long computation needs: blocks, compiled programs, what is kept, progress."""

@@ -1,0 +1,191 @@
+"""What a run keeps of its draws: weights, all or some, their moments, or function values."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import jax
+import numpy as np
+
+from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.data.common.dataset import Split
+from bayesnn_ppl.distributed import current
+from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
+from bayesnn_ppl.modeling.bayesian_networks import check_inputs
+from bayesnn_ppl.posterior.mixture import check_support
+from bayesnn_ppl.storage import GROUPS
+
+__all__ = ["Keep", "Probe", "check_keep", "rounded"]
+
+type Weights = Literal["all", "moments", "none"]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What a run keeps of its draws, for `sample(..., keep=...)`.
+
+    Statistics of the sampler are kept of every draw. With function values a posterior is
+    diagnosed and scored without its weights, and without the program.
+
+    Args:
+        weights: "all"; "moments", mean and variance of every weight over the draws of each chain,
+            in double precision, and no draw; or "none".
+        every: keep the weights of every k-th draw only (function values of all).
+        bfloat16: round the weights on disk to bfloat16 (8 significant bits, relative error at most
+            2⁻⁹): about half the space. The sampler itself goes on with the full numbers.
+        probe: inputs x (M, ...), or a pair (x, y) with targets, prepared as the training data.
+            Of every draw is kept what its network says there (mean and sd, or class
+            probabilities), one predictive sample, and with y the log likelihood. The run holds
+            a copy of them.
+        groups: names of groups that ArviZ's functions look for, such as "log_likelihood" and
+            "observed_data", see `Posterior.with_groups`. They are made from the weights and the
+            training data when the run is complete, and stored with it.
+
+    Raises:
+        TypeError, ValueError: an unknown word, or a combination that keeps nothing or contradicts
+            itself.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> data = bnn.data.load("diabetes")
+        >>> bnn.Keep(weights="none", probe=data.test).weights
+        'none'
+    """
+
+    weights: Weights = "all"
+    every: int = 1
+    bfloat16: bool = False
+    probe: Any = None
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = get_args(Weights.__value__)
+        if self.weights not in known:
+            raise ValueError(
+                f"`Keep(weights={self.weights!r})` is unknown. "
+                + near_misses(str(self.weights), known)
+            )
+        whole_number(self.every, "`Keep(every=...)`", at_least=1)
+        if not isinstance(self.bfloat16, bool):
+            raise TypeError(f"`Keep(bfloat16=...)` is True or False, not {self.bfloat16!r}.")
+        if self.weights == "none" and self.probe is None:
+            raise ValueError(
+                '`Keep(weights="none")` without a probe would keep nothing of the posterior. Give '
+                "the inputs at which function values are kept: `probe=(x, y)`."
+            )
+        if self.weights != "all" and (self.every > 1 or self.bfloat16):
+            raise ValueError(
+                f'`every` and `bfloat16` are about kept weights, and weights="{self.weights}" '
+                "keeps none. Leave them out."
+            )
+        names = (self.groups,) if isinstance(self.groups, str) else tuple(self.groups)
+        object.__setattr__(self, "groups", names)
+        for name in names:
+            if name not in GROUPS:
+                raise ValueError(
+                    f"`Keep(groups=...)` has {name!r}, which is unknown. "
+                    + near_misses(str(name), GROUPS)
+                )
+        if names and self.weights != "all":
+            raise ValueError(
+                f'`Keep(groups=...)` are made from the weights, and weights="{self.weights}" keeps '
+                "no draws of them. A run whose probe is its training data has them without: "
+                "`posterior.with_groups(...)`."
+            )
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Inputs, and perhaps targets, at which function values are kept.
+
+    Attributes:
+        x: (M, ...).
+        y: (M, ...) or None, in the units the model is given.
+    """
+
+    x: np.ndarray
+    y: np.ndarray | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name, `y` only where it is known."""
+        return {"x": self.x} if self.y is None else {"x": self.x, "y": self.y}
+
+    def sha256(self) -> str:
+        """A hash of shapes, types and values."""
+        digest = hashlib.sha256()
+        for array in self.arrays().values():
+            digest.update(f"{array.shape}{array.dtype}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def check_keep(
+    keep: Keep | None,
+    model: Any,
+    summary: ModelSummary,
+    inputs: np.ndarray,
+    *,
+    on_disk: bool,
+    float64: bool,
+) -> tuple[Keep, Probe | None]:
+    """Hold what is to be kept against the model; the probe as the compiled functions take it.
+
+    Raises:
+        TypeError: `keep` is no `Keep`, or the probe holds no numbers.
+        ValueError: bfloat16 in memory, a program without predictions at new inputs, or a probe
+            that does not fit it.
+    """
+    keep = Keep() if keep is None else keep
+    if not isinstance(keep, Keep):
+        raise TypeError(
+            f"`keep` must be a `bayesnn_ppl.Keep`, such as `Keep(every=10)`, not {keep!r}."
+        )
+    if keep.bfloat16 and not on_disk:
+        raise ValueError(
+            "`Keep(bfloat16=True)` saves space on disk and none in memory. Give a folder, "
+            "`out=...`, or leave it out."
+        )
+    if keep.groups and summary.local:
+        raise ValueError(
+            f"The program has latent sites of single rows, {list(summary.local)}, and "
+            "what is said of a row holds its own. Leave `Keep(groups=...)` out."
+        )
+    if keep.groups and current().count > 1:
+        raise ValueError(
+            "`Keep(groups=...)` is for runs of one process. Leave it out, and add the groups to "
+            "the finished run: `load(path, model=...).with_groups(..., x=x, y=y)`."
+        )
+    if keep.probe is None:
+        return keep, None
+    given = tuple(keep.probe) if isinstance(keep.probe, tuple | Split) else (keep.probe, None)
+    if len(given) != 2:
+        raise TypeError(f"`Keep(probe=...)` is x or a pair (x, y), not {len(given)} arrays.")
+    x = check_array(given[0], "the probe's x", float64=float64)
+    if x.shape[1:] != inputs.shape[1:]:
+        raise ValueError(
+            f"The probe's x has rows of shape {x.shape[1:]}, but the model is trained on rows of "
+            f"shape {inputs.shape[1:]}. Prepare it as the training inputs."
+        )
+    if summary.local:
+        raise ValueError(
+            f"The program has latent sites of single rows, {list(summary.local)}: one "
+            "value for each training row, and none for those of a probe. Leave the probe out."
+        )
+    check_inputs(model, x)
+    fn = observed_distribution(model, x)
+    if given[1] is None:
+        return keep, Probe(x)
+    y = check_targets(given[1], "the probe's y", float64=float64)
+    if y.shape != tuple(fn.shape()):
+        raise ValueError(
+            f"The probe's y has shape {y.shape}, but the model predicts shape "
+            f"{tuple(fn.shape())} at the probe's x."
+        )
+    check_support(fn, y, "the probe's y")
+    return keep, Probe(x, y.astype(np.int32) if summary.discrete else y)
+
+
+def rounded(array: np.ndarray) -> np.ndarray:
+    """float32 numbers rounded to the nearest bfloat16, as float32."""
+    return np.asarray(array.astype(jax.numpy.bfloat16).astype(np.float32))

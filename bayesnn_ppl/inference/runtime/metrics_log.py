@@ -1,0 +1,306 @@
+"""How a run goes, in numbers: a row of metrics after each block, and the file they go to."""
+
+import csv
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.diagnostics import ess_bulk, ess_tail, rhat
+from bayesnn_ppl.diagnostics.diagnosis.judgements import judge_precision
+from bayesnn_ppl.diagnostics.diagnosis.summaries import summarise
+from bayesnn_ppl.inference.runtime.keep import Probe
+from bayesnn_ppl.inference.runtime.stopping_rule import Until
+
+__all__ = ["MetricsFile", "Watch"]
+
+_HISTORY_DRAWS = 1000  # of each chain are always held
+_HISTORY_VALUES = 4_000_000  # of all chains and outputs may be; more draws are thinned
+_HISTORY_OUTPUTS = 1000
+_SHARE_OF_TIME = 0.05  # of the run, for R-hat and effective sample size
+_CHECK_SECONDS = 0.5  # between two looks at whether a run is done, at least,
+_LOOK_SHARE = 5.0  # and so many times what a look takes
+
+
+class FunctionHistory:
+    """Function values of all draws so far, thinned so that memory does not grow.
+
+    When four million values are held (and 2·1 000 draws of a chain), every second draw is
+    dropped, and from then on only every second new one is taken. Thinning hardly changes R-hat, and
+    can only lower the effective sample size.
+    """
+
+    def __init__(self) -> None:
+        self._every, self._seen = 1, 0
+        self._parts: list[np.ndarray] = []
+        self._held = 0
+        self._columns: np.ndarray | None = None
+        self._probabilities = False
+
+    def add(self, functions: Mapping[str, np.ndarray]) -> None:
+        """Take a block of what each draw's network says, (chain, block, row, ...)."""
+        flat = _outputs(functions)
+        self._probabilities = "probability" in functions
+        if self._columns is None:
+            most = min(flat.shape[2], _HISTORY_OUTPUTS)
+            self._columns = np.linspace(0, flat.shape[2] - 1, most).astype(int)
+        first = -(self._seen + 1) % self._every
+        kept = flat[:, first :: self._every][:, :, self._columns]
+        self._seen += flat.shape[1]
+        self._parts.append(kept)
+        self._held += kept.shape[1]
+        most = max(2 * _HISTORY_DRAWS, _HISTORY_VALUES // (kept.shape[0] * kept.shape[2]))
+        while self._held >= most:
+            # The last of each pair: draw k stays when (k + 1) divides by the new stride.
+            joined = self.values()[:, 1::2]
+            self._parts, self._held = [joined.copy()], joined.shape[1]
+            self._every *= 2
+
+    def values(self) -> np.ndarray:
+        """What is held, (chain, draw, output)."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts, axis=1)]
+        return self._parts[0]
+
+    def convergence(self, at_most: float | None = None) -> tuple[float, float]:
+        """Largest R-hat and smallest effective sample size (bulk or tail) over the outputs.
+
+        NaN where there is nothing to judge: fewer than 4 draws, or constants alone.
+
+        Args:
+            at_most: an R-hat above which nothing else matters; then only the means and variances
+                of half chains may be compared, which takes a hundredth of the time.
+        """
+        values = self.values()
+        if values.shape[1] < 4:
+            return np.nan, np.nan
+        if at_most is not None:
+            quick = _largest_split_rhat(values)
+            if quick > at_most:
+                return quick, np.nan
+        with np.errstate(all="ignore"):
+            worst = rhat(values)
+            if not np.isfinite(worst).any():
+                return np.nan, np.nan
+            largest = float(np.nanmax(worst))
+            if at_most is not None and largest > at_most:
+                return largest, np.nan
+            fewest = np.minimum(ess_bulk(values), ess_tail(values))
+        return largest, float(np.nanmin(fewest))
+
+    def precise(self, ess: float) -> bool:
+        """Whether the precision would pass in a diagnosis with this ESS threshold."""
+        summary = summarise(
+            {"function": self.values()},
+            rhat_threshold=1.01,
+            rhat_limit=1.1,
+            ess_limit=ess,
+            precision=True,
+            probabilities=self._probabilities,
+        )
+        found = judge_precision({"function": summary}, ess_threshold=ess, ess_limit=ess)
+        return found.status == "passed"
+
+
+def _outputs(functions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """All that a draw says, (chain, block, output)."""
+    if "probability" in functions:
+        found = [functions["probability"]]
+    else:
+        sd = functions["sd"]
+        # A noise scale that all rows share is one output, and not one for each row.
+        found = [functions["mean"], sd[:, :, :1] if (sd == sd[:, :, :1]).all() else sd]
+    return np.concatenate([a.reshape(*a.shape[:2], -1) for a in found], axis=2)
+
+
+def _largest_split_rhat(values: np.ndarray) -> float:
+    """Largest split R-hat without ranks (Gelman et al. 2013) over the outputs."""
+    half = values.shape[1] // 2
+    split = np.concatenate([values[:, :half], values[:, -half:]], axis=0, dtype=np.float64)
+    within = split.var(axis=1, ddof=1).mean(axis=0)
+    between = split.mean(axis=1).var(axis=0, ddof=1)
+    moving = within > 0
+    if not moving.any():
+        return np.nan
+    ratio = (half - 1) / half + between[moving] / within[moving]
+    return float(np.sqrt(ratio.max()))
+
+
+class RunningScores:
+    """Scores of the posterior predictive distribution of all draws so far, at the probe."""
+
+    def __init__(self, probe: Probe, standardisation: Any) -> None:
+        assert probe.y is not None
+        self._y = probe.y
+        units = None if standardisation is None else standardisation.to_dict()
+        self._scale = np.asarray(1.0 if units is None else units["y_scale"])
+        self._exact: Any = np.ones(probe.y.shape, bool)  # neither masked nor censored
+        self._draws = 0
+        self._sum: Any = 0.0
+        self._log_density: Any = -np.inf
+
+    def add(self, functions: Mapping[str, np.ndarray]) -> None:
+        """Take a block, (chain, block, row, ...)."""
+        log_p = functions["log_likelihood"].astype(np.float64)
+        self._draws += log_p.shape[0] * log_p.shape[1]
+        self._log_density = np.logaddexp(
+            self._log_density, np.logaddexp.reduce(log_p.reshape(-1, log_p.shape[2]), axis=0)
+        )
+        values = functions["probability"] if "probability" in functions else functions["mean"]
+        self._sum = self._sum + values.sum(axis=(0, 1), dtype=np.float64)
+        if "exact" in functions:
+            self._exact = functions["exact"].all(axis=(0, 1))
+        self._labels = "probability" in functions
+
+    def scores(self) -> dict[str, float]:
+        """`rmse` or `accuracy`, and `nll`, in the data's units."""
+        mean = self._sum / self._draws
+        nll = -float(np.mean(self._log_density - np.log(self._draws)))
+        if self._labels:
+            return {"accuracy": float(np.mean(mean.argmax(-1) == self._y)), "nll": nll}
+        target = self._y[..., 0] if self._y.ndim > mean.ndim else self._y  # ends of an interval
+        error = (self._scale * (mean - target))[self._exact]
+        units = (np.log(self._scale) * self._exact).sum() / len(target)
+        rmse = float(np.sqrt(np.mean(error**2))) if error.size else np.nan
+        return {"rmse": rmse, "nll": nll + float(units)}
+
+
+class Watch:
+    """Makes a row of metrics of each block.
+
+    Args:
+        probe: where function values are kept, or None.
+        standardisation: of the targets, or None.
+    """
+
+    def __init__(self, probe: Probe | None, standardisation: Any) -> None:
+        self._history = None if probe is None else FunctionHistory()
+        self._scores = (
+            None if probe is None or probe.y is None else RunningScores(probe, standardisation)
+        )
+        self._spent, self._began = 0.0, time.perf_counter()
+        self._judged = 0
+        self._looked = self._look_seconds = 0.0
+
+    def add(self, functions: Mapping[str, np.ndarray]) -> None:
+        """Take function values of a block of kept draws."""
+        if self._history is not None:
+            self._history.add(functions)
+        if self._scores is not None:
+            self._scores.add(functions)
+
+    def row(
+        self,
+        phase: str,
+        done: int,
+        seconds: float,
+        statistics: Mapping[str, np.ndarray],
+        divergences: int,
+    ) -> dict[str, Any]:
+        """Metrics after `done` draws of the phase; those of the sampler are of the last block.
+
+        `function_rhat` and `function_ess` are None in a row where they were not computed: they
+        may take a twentieth of the time.
+        """
+        row: dict[str, Any] = {"phase": phase, "draws": done, "seconds": round(seconds, 3)}
+        for name in ("acceptance_rate", "step_size", "n_steps", "energy_error", "lp"):
+            if name in statistics:
+                row[name] = float(np.mean(statistics[name]))
+        if "diverging" in statistics:
+            row["divergences"] = divergences
+        if self._history is not None:
+            row |= {"function_rhat": None, "function_ess": None}
+            if phase == "sample" and self._due(done):
+                began = time.perf_counter()
+                row["function_rhat"], row["function_ess"] = self._history.convergence()
+                self._spent += time.perf_counter() - began
+                self._judged = done
+        if self._scores is not None:
+            known = self._scores.scores() if phase == "sample" else {}
+            row |= known
+        return row
+
+    def reached(self, until: Until) -> dict[str, float] | None:
+        """What R-hat and effective sample size are, when both are as wanted; else None.
+
+        Looked at every half second or so, less often where a look takes long.
+        """
+        assert self._history is not None
+        now = time.perf_counter()
+        if now - self._looked < max(_CHECK_SECONDS, _LOOK_SHARE * self._look_seconds):
+            return None
+        largest, fewest = self._history.convergence(at_most=until.function_rhat)
+        self._looked = time.perf_counter()
+        self._look_seconds = self._looked - now
+        if not until.reached(largest, fewest):
+            return None
+        if until.ess is not None and not self._history.precise(until.ess):
+            return None
+        return {"function_rhat": largest, "ess": fewest}
+
+    def _due(self, done: int) -> bool:
+        elapsed = time.perf_counter() - self._began
+        return done > self._judged and self._spent <= _SHARE_OF_TIME * elapsed
+
+
+# In the order in which a run goes through them; the first ones are stages of a fit.
+_PHASES = ("train", "tuning", "iterates", "draws", "climb", "warmup", "sample")
+
+
+class MetricsFile:
+    """`metrics.csv`: one line for each commit of a run on disk.
+
+    Args:
+        path: the file.
+        phase, draws: where the run stands; lines beyond are dropped, being of draws that a crash
+            has taken.
+    """
+
+    def __init__(self, path: Path, *, phase: str, draws: int) -> None:
+        self._path = path
+        self._columns: list[str] | None = None
+        if not path.is_file():
+            return
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+            self._columns = list(reader.fieldnames or ()) or None
+        order = _PHASES
+        kept = [
+            row
+            for row in rows
+            if row.get("phase") in order
+            and str(row.get("draws", "")).isdigit()
+            and (order.index(row["phase"]), int(row["draws"])) <= (order.index(phase), draws)
+        ]
+        if self._columns and len(kept) < len(rows):
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, self._columns, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(kept)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add a line; a column that was not there at first has a file written anew."""
+        cells = {name: _cell(value) for name, value in row.items()}
+        new = [name for name in cells if name not in (self._columns or ())]
+        if new:
+            before: list[dict[str, str]] = []
+            if self._columns is not None:
+                with self._path.open(newline="", encoding="utf-8") as file:
+                    before = list(csv.DictReader(file))
+            self._columns = [*(self._columns or ()), *new]
+            with self._path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, self._columns, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(before)
+        assert self._columns is not None
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self._columns, lineterminator="\n").writerow(cells)
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else value

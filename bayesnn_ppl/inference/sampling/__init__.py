@@ -1,0 +1,1 @@
+"""Runs of Markov chains: `sample`, and what it compiles."""

@@ -1,0 +1,238 @@
+"""The compiled heart of the runner: start all chains, and advance all chains by up to k draws.
+
+One program is compiled for a model, kernel, warm-up length, block, data shape and mesh, and kept
+for the next run that has the same. The number of draws and the thinning are arguments of the
+compiled function, so neither compiles anything anew.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from bayesnn_ppl.core.identity import identity_key
+from bayesnn_ppl.core.mesh import everywhere, own_part, spread
+from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
+from bayesnn_ppl.inference.sampling.traced_functions import (
+    Settings,
+    chain_functions,
+    ensemble_functions,
+    everything_kept,
+)
+
+__all__ = ["Program", "arrays_to_state", "compile_program", "state_to_arrays"]
+
+_BLOCK_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Program:
+    """Compiled functions on arrays whose leading axis is the chain.
+
+    Attributes:
+        start: `(keys, values, x, y, probe) -> (state, z, faults, started)`; the last is the latent
+            sites' constrained values, and function values at the probe, by group.
+        advance: `(state, x, y, probe, keys, first, draws, thinning) -> (state, groups)`; groups
+            are those of the posterior's tree, variable -> buffer with leading axes
+            (chain, block), of which only the first `draws` entries are written. `probe` is None
+            or (x, y) with y perhaps None; `keys`, one a chain, and `first`, the number of the
+            block's first draw, make the predictive samples there. Of streamed data, x and y are a
+            block of rows, and the counts are those of `streamed_advance`.
+        block: the most draws that one call of `advance` can make.
+        place: puts x and y where the compiled functions expect them.
+        state: shapes and shardings of the state, to bring one back from the disk.
+        compile_seconds: what it took, 0 when the program was in the cache.
+    """
+
+    start: Callable[..., Any]
+    advance: Callable[..., Any]
+    block: int
+    place: Callable[[np.ndarray], jax.Array]
+    state: Any
+    compile_seconds: float
+
+
+programs: ProgramCache[Program] = ProgramCache(kept=8)
+
+
+def compile_program(
+    settings: Settings,
+    keys: jax.Array,
+    values: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    probe: Any = None,
+    blocks: BlockShape | None = None,
+) -> Program:
+    """The program for these settings and shapes, compiled now or taken from the cache.
+
+    With `blocks` the data are streamed, and x and y are the rows of one minibatch.
+    """
+    shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), x, y, probe))
+    parts = (
+        identity_key(settings.kernel),
+        identity_key(settings.strategy),
+        settings.warmup,
+        settings.chains,
+        settings.arrangement,
+        settings.float64,
+        settings.weights,
+        settings.networks,
+        settings.mesh,
+        str(shapes),
+        blocks,
+        str(keys.dtype),
+    )
+    return programs.get(parts, lambda: _compile(settings, keys, values, x, y, probe, blocks))
+
+
+def _compile(
+    settings: Settings,
+    keys: jax.Array,
+    values: Mapping[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    probe: Any,
+    blocks: BlockShape | None,
+) -> Program:
+    began = time.perf_counter()
+    mesh = settings.mesh
+    by_row = NamedSharding(mesh, P("data"))
+
+    def place(array: np.ndarray) -> jax.Array:
+        return spread(array, by_row)
+
+    x_placed, y_placed = place(x), place(y)
+    keys, values, probe = everywhere((keys, dict(values), probe), mesh)
+    if settings.kernel.is_ensemble_kernel:
+        start, advance = ensemble_functions(settings)
+    else:
+        start, advance = chain_functions(settings)
+    rows: tuple[Any, Any] = (x_placed, y_placed)
+    counts = everywhere([np.int32(1)] * 3, mesh)
+    if blocks is not None:
+        advance = streamed_advance(settings, blocks)
+        rows, counts = blocks.rows(settings, x, y), everywhere([np.int32(1)] * 5, mesh)
+    try:
+        state_shape, position, *_ = jax.eval_shape(start, keys, values, x_placed, y_placed, probe)
+    except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
+        raise ValueError(
+            f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
+            f"chains: {error}"
+        ) from error
+    recorded = jax.eval_shape(
+        partial(everything_kept, settings.kernel.model, discrete=settings.discrete),
+        position,
+        x_placed,
+        y_placed,
+        probe,
+    )
+    per_draw = max(1, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(recorded)))
+    block = int(np.clip(_BLOCK_BYTES // per_draw, 1, 250))
+
+    if settings.kernel.is_ensemble_kernel:
+        replicated, by_chain = NamedSharding(mesh, P()), NamedSharding(mesh, P("chain"))
+        sharding: Any = jax.tree.map(lambda _: replicated, state_shape)._replace(
+            **{
+                settings.kernel.sample_field: jax.tree.map(
+                    lambda _: by_chain, getattr(state_shape, settings.kernel.sample_field)
+                )
+            }
+        )
+    else:
+        sharding = NamedSharding(mesh, P("chain"))
+    known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
+    start_compiled = compiled(
+        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(
+            keys, values, x_placed, y_placed, probe
+        ),
+        float64=settings.float64,
+        options=_quick_compilation(mesh),
+    )
+    state = jax.tree.map(
+        lambda leaf, s: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=s),
+        state_shape,
+        sharding
+        if settings.kernel.is_ensemble_kernel
+        else jax.tree.map(lambda _: sharding, state_shape),
+    )
+    kept: Any = None
+    if known is not None:
+        # Every process writes its own chains' weights, and knows all function values.
+        kept = {"sample_stats": known}
+        if settings.weights:
+            kept["posterior"] = NamedSharding(mesh, P("chain"))
+        if probe is not None:
+            kept["predictions"] = known
+    advance_compiled = compiled(
+        jax.jit(partial(advance, block=block), out_shardings=(sharding, kept)).lower(
+            state, *rows, probe, keys, *counts
+        ),
+        float64=settings.float64,
+    )
+    return Program(
+        start_compiled, advance_compiled, block, place, state, time.perf_counter() - began
+    )
+
+
+def state_to_arrays(state: Any, chains: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+    """A sampler's state as arrays named by their place; PRNG keys as their raw words.
+
+    Args:
+        state: of all chains.
+        chains: (begin, end) of those that this process writes, of several processes.
+    """
+    leaves = jax.tree_util.tree_flatten_with_path(state)[0]
+    return {jax.tree_util.keystr(path): own_part(_raw(leaf), chains) for path, leaf in leaves}
+
+
+def _raw(leaf: jax.Array) -> jax.Array:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf
+
+
+def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
+    """Put a state that `state_to_arrays` gave back on the devices.
+
+    Args:
+        arrays: what it gave.
+        shapes: the state's shapes, dtypes and shardings, as that of a `Program`.
+
+    Raises:
+        ValueError: names, shapes or dtypes are not those.
+    """
+
+    def place(path: Any, shape: Any) -> jax.Array:
+        name = jax.tree_util.keystr(path)
+        is_key = jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key)
+        array = arrays.get(name)
+        fits = array is not None and (
+            is_key or (array.shape == shape.shape and array.dtype == shape.dtype)
+        )
+        if array is None or not fits:
+            raise ValueError(
+                f"The checkpoint does not fit this run: `{name}` is "
+                + ("missing." if array is None else f"{array.dtype}{array.shape}, ")
+                + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
+                + "It was made by another kernel, or another version of NumPyro or bayesnn_ppl."
+            )
+        if is_key and jax.process_count() == 1:
+            words = jax.random.wrap_key_data(jax.numpy.asarray(array))
+            return jax.device_put(words, shape.sharding)
+        leaf = spread(array, shape.sharding)
+        return jax.random.wrap_key_data(leaf) if is_key else leaf
+
+    return jax.tree_util.tree_map_with_path(place, shapes)
+
+
+def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:
+    """`start` runs once: on a CPU, optimising it takes longer than it can ever save."""
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return {"xla_backend_optimization_level": 0} if on_cpu else None

@@ -1,0 +1,144 @@
+"""What one of several processes does of a run: which chains it moves, and which it writes."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.core.mesh import own_chains, own_part
+from bayesnn_ppl.distributed import Alone, current
+from bayesnn_ppl.inference.sampling.traced_functions import Settings
+from bayesnn_ppl.storage import RunFolder, SharedFolder
+
+__all__ = ["Share", "check_sharing", "open_folder", "share_of"]
+
+
+@dataclass
+class Share:
+    """This process's part in a run.
+
+    Attributes:
+        team: the processes.
+        chains: (begin, end) of the run's chains that this one writes.
+        spans_hosts: whether the mesh has devices of several processes, which move all chains
+            together; otherwise each process moves its own chains alone.
+        on_disk: whether draws go to a folder.
+        interrupted: whether Ctrl-C has come, where it must wait for the others.
+    """
+
+    team: Alone
+    chains: tuple[int, int]
+    spans_hosts: bool
+    on_disk: bool
+    interrupted: bool = field(default=False)
+
+    @property
+    def chains_of_program(self) -> tuple[int, int] | None:
+        """Those to write of the arrays that the compiled program returns; None for all."""
+        return self.chains if self.spans_hosts else None
+
+    def of_program(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Of what is read from the run folder, of all chains, those that this program moves."""
+        if self.spans_hosts or self.team.count == 1:
+            return arrays
+        return {name: array[slice(*self.chains)] for name, array in arrays.items()}
+
+    def fetched(self, array: Any) -> np.ndarray:
+        """What the program returned, on the host: this process's chains of what is spread.
+
+        Of a run in memory every process has all.
+        """
+        if isinstance(array, np.ndarray) or not self.spans_hosts or array.is_fully_replicated:
+            return np.asarray(array)
+        if self.on_disk:
+            return own_part(array, self.chains)
+        from jax.experimental import multihost_utils
+
+        return np.asarray(multihost_utils.process_allgather(array, tiled=True))
+
+    def written(self, groups: Mapping[str, Any]) -> Mapping[str, Any]:
+        """This process's chains of a block; weights hold no others on disk."""
+        if not self.spans_hosts or not self.on_disk:
+            return groups
+        begin, end = self.chains
+        return {
+            group: block
+            if group == "posterior"
+            else {name: a[begin:end] for name, a in block.items()}
+            for group, block in groups.items()
+        }
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Ctrl-C within the block is a vote to end, where other processes must hear of it."""
+        if self.team.count == 1 or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(*_: Any) -> None:
+            self.interrupted = True
+
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def share_of(settings: Settings, chains: int, *, on_disk: bool) -> Share:
+    """This process's part in a run of so many chains, and of this program."""
+    team = current()
+    if team.count == 1:
+        return Share(team, (0, chains), False, on_disk)
+    if team.collective:
+        return Share(team, own_chains(settings.mesh, chains), True, on_disk)
+    own = (team.index * settings.chains, (team.index + 1) * settings.chains)
+    return Share(team, own, False, on_disk)
+
+
+def check_sharing(kernel: Any, trainer: Any, until: Any, chains: int, *, on_disk: bool) -> None:
+    """Refuse what several processes cannot do.
+
+    Raises:
+        ValueError: a kernel that moves all chains together, starts that are trained together, or
+            processes that cannot share the chains or see each other's.
+    """
+    team = current()
+    if team.count == 1:
+        return
+    if kernel.is_ensemble_kernel:
+        raise ValueError(
+            f"{type(kernel).__name__} moves all chains together, in one process, and this run has "
+            f"{team.count}. Use a kernel that moves each chain by itself, such as NUTS or SGHMC."
+        )
+    if trainer is not None:
+        raise ValueError(
+            f"`init={type(trainer).__name__}(...)` trains the starts of all chains in one process, "
+            f"and this run has {team.count}. Leave it out, or sample in one process."
+        )
+    if team.collective:
+        return
+    if not on_disk:
+        raise ValueError("Processes that share chains meet on disk: give the run folder, `out`.")
+    if chains % team.count:
+        raise ValueError(
+            f"{chains} chains cannot be shared evenly by {team.count} processes. Use a multiple of "
+            f"{team.count} chains."
+        )
+    if until is not None and until.watches_functions:
+        raise ValueError(
+            "R-hat and effective sample size need all chains, and each of these processes sees its "
+            "own alone. Leave the goal out, or make one mesh of the processes (`--distributed`)."
+        )
+
+
+def open_folder(path: Path, share: Share, create: Callable[[], RunFolder] | None) -> RunFolder:
+    """The run folder, for this process; a new one where `create` makes it."""
+    if share.team.count > 1:
+        return SharedFolder.shared(path, share.team, share.chains, create)
+    return RunFolder.reopen(path) if create is None else create()

@@ -1,0 +1,325 @@
+"""One run of a compiled program: block by block, watched, and safe to interrupt."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro.infer import NUTS
+from numpyro.infer.mcmc import MCMCKernel
+
+from bayesnn_ppl.core.arguments import natural
+from bayesnn_ppl.core.mesh import everywhere
+from bayesnn_ppl.distributed import EndedTogether
+from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
+from bayesnn_ppl.inference.runtime.draw_writers import Sink
+from bayesnn_ppl.inference.runtime.interrupts import uninterrupted
+from bayesnn_ppl.inference.runtime.keep import Probe
+from bayesnn_ppl.inference.runtime.metrics_log import Watch
+from bayesnn_ppl.inference.runtime.progress import ProgressBar
+from bayesnn_ppl.inference.runtime.stopping_rule import Until
+from bayesnn_ppl.inference.sampling.chain_starts import explain_faults
+from bayesnn_ppl.inference.sampling.compiled_program import (
+    Program,
+    arrays_to_state,
+    state_to_arrays,
+)
+from bayesnn_ppl.inference.sampling.process_share import Share
+from bayesnn_ppl.inference.sampling.traced_functions import Settings
+from bayesnn_ppl.storage import variable_names
+
+__all__ = ["Progress", "Run"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees after each block.
+
+    Attributes:
+        phase: "warmup" or "sample".
+        done, total: draws of this phase made so far, and asked for.
+        seconds: since sampling began, compilation left out.
+        draws: variable name -> array (chain, block, ...) of this block's draws, constrained.
+        statistics: name -> array (chain, block).
+        functions: name -> array (chain, block, ...) of what each draw's network says at the
+            probe, in the model's units: `mean` and `sd`, or `probability`; `y`, a predictive
+            sample; `log_likelihood` where the probe has targets. Empty without a probe.
+        metrics: name -> number, as in `metrics.csv` of a run on disk.
+    """
+
+    phase: str
+    done: int
+    total: int
+    seconds: float
+    draws: Mapping[str, np.ndarray]
+    statistics: Mapping[str, np.ndarray]
+    functions: Mapping[str, np.ndarray]
+    metrics: Mapping[str, Any]
+
+
+class Run:
+    """One run: its state on the devices, and a sink for what it draws."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        program: Program,
+        x: np.ndarray,
+        y: np.ndarray,
+        *,
+        called: float,
+        predictive_keys: jax.Array,
+        probe: Probe | None,
+        watch: Watch,
+        bar: ProgressBar,
+        callback: Callable[[Progress], Any] | None,
+        until: Until | None,
+        sink: Sink,
+        share: Share,
+    ) -> None:
+        self._share, self._team = share, share.team
+        self._settings, self._program, self._bar = settings, program, bar
+        here = everywhere((None if probe is None else (probe.x, probe.y)), settings.mesh)
+        self._probe, self._watch = here, watch
+        self._predictive_keys = everywhere(predictive_keys, settings.mesh)
+        self._host_data = (x, y)
+        self._data = (program.place(x), program.place(y))
+        self._loop, self._until = BlockLoop(bar, callback), until
+        self._sink = sink
+        self.ended: dict[str, Any] = {"by": "draws"}
+        self._state: Any = None
+        self.seconds: dict[str, float] = {}
+        self.interrupted = self.ended_early = False
+        self._began = time.perf_counter()
+        self._called = called
+        self._variables: dict[str, str] | None = None
+        self.stopped: list[int] = []  # chains that a draw which was not finite has stopped
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - began
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The sampler's state, as named arrays; of several processes, this one's chains."""
+        return state_to_arrays(self._state, self._share.chains_of_program)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from the state of all chains; ValueError when it is of another program."""
+        self._state = arrays_to_state(self._share.of_program(arrays), self._program.state)
+
+    def start(self, keys: jax.Array, values: Mapping[str, Any], *, start: str) -> None:
+        """Put every chain at its start; RuntimeError when one has no finite density."""
+        with self._timed("start"):
+            keys, values = everywhere((keys, dict(values)), self._settings.mesh)
+            state, z, faults, started = self._program.start(keys, values, *self._data, self._probe)
+            if self._share.spans_hosts:
+                z, faults, started = jax.tree.map(np.asarray, (z, faults, started))
+            model = self._settings.kernel.model
+            problem = explain_faults(
+                model, *self._host_data, z, faults, start, self._settings.discrete
+            )
+            if problem is not None:
+                raise RuntimeError(problem)
+            self._state = state
+        names = variable_names(started["starts"])
+        started["starts"] = {names[site]: a for site, a in started["starts"].items()}
+        self._sink.take_starts(
+            {
+                f"{g}/{name}": np.asarray(a)
+                for g, block in started.items()
+                for name, a in block.items()
+            }
+        )
+
+    def warm_up(self, warmup: int, *, done: int = 0) -> None:
+        """Make the draws that adapt the kernel; they are not kept.
+
+        Raises:
+            RuntimeError: the callback ended the run, and there is nothing to return.
+        """
+        with self._timed("warmup"):
+            try:
+                made = self._advance("warmup", warmup, thinning=1, done=done)
+            except BaseException:
+                if self._team.count == 1:  # several cannot commit when one has failed
+                    self._keep_warmup()
+                raise
+            self._keep_warmup()
+        if self.ended_early:
+            by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
+            raise EndedTogether(
+                f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
+                "there is nothing to return yet. A run on disk can be resumed.",
+                by=self.ended["by"],
+            )
+
+    def _keep_warmup(self) -> None:
+        """On disk, even a warm-up that is interrupted is not lost."""
+        with uninterrupted():
+            self._sink.checkpoint(self.state, "warmup", self._done, now=True)
+
+    def draw(self, draws: int, thinning: int) -> None:
+        """Make the draws that are kept; an interrupt keeps what there is."""
+        with self._timed("sample"):
+            try:
+                self._advance("sample", draws, thinning, done=self._sink.done)
+            except KeyboardInterrupt:
+                if not self._sink.done:
+                    raise
+                self.interrupted, self.ended = True, {"by": "interrupt"}
+                self._bar.say(
+                    f"Interrupted: {self._sink.done} of {draws} draws per chain are kept."
+                )
+
+    def _advance(self, phase: str, total: int, thinning: int, *, done: int) -> int:
+        """Go from `done` to `total` draws, block by block; returns how many are made."""
+        self._bar.phase(phase, total, done)
+        self._done, divergences = done, 0
+
+        def make(done: int, count: int) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
+            state, groups = self._make(phase, done, count, thinning)
+            # Of function values, those of all chains; the sink takes this process's.
+            return state, self._named(groups, count)
+
+        def keep(block: Any, done: int) -> None:
+            self._state, groups = block
+            self._done = done
+            if phase == "sample":
+                self._sink.append(self._share.written(groups))
+            due = self._team.agree(self._sink.due())[0]
+            self._sink.checkpoint(self.state, phase, done, now=due)
+
+        def show(block: Any, done: int) -> bool:
+            nonlocal divergences
+            seconds, groups = time.perf_counter() - self._began, block[1]
+            statistics = groups["sample_stats"]
+            functions = groups.get("predictions", {})
+            divergences += int(np.sum(statistics.get("diverging", 0)))
+            self._notice_stopped(phase, done, statistics)
+            self._bar.advance(done, statistics, divergences)
+            if phase == "sample":
+                self._watch.add(functions)
+            metrics = self._watch.row(phase, done, seconds, statistics, divergences)
+            self._sink.watch(metrics)
+            draws = groups.get("posterior", {})
+            ends = self._loop.asked_to_end(
+                lambda: Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
+            )
+            if any(self._team.agree(ends or self._share.interrupted)):
+                self.ended_early, self.ended = True, {"by": "callback"}
+                return True
+            return done < total and (self._is_still(statistics) or self._is_done(phase, done))
+
+        return self._loop.run(
+            total,
+            done=done,
+            most=self._program.block,
+            make=make,
+            keep=keep,
+            show=show,
+            cost=thinning,
+            agree=lambda count: self._team.agree(count)[0],
+        )
+
+    def _notice_stopped(self, phase: str, done: int, statistics: Mapping[str, np.ndarray]) -> None:
+        """Name the chains that have stopped for good in the block that ends with draw `done`."""
+        stopped = statistics.get("stopped")
+        if stopped is None:
+            return
+        for chain in np.flatnonzero(stopped.any(axis=1)).tolist():
+            if chain in self.stopped:
+                continue
+            self.stopped.append(chain)
+            draw = done - stopped.shape[1] + int(np.argmax(stopped[chain]))
+            self._bar.say(
+                f"Chain {chain} has stopped in draw {draw} of the {phase} phase: its state was no "
+                "longer finite. It stays at its last good draw. Take a smaller step size, or "
+                "start where the gradients are smaller."
+            )
+
+    def _is_still(self, statistics: Mapping[str, np.ndarray]) -> bool:
+        """Whether all chains of all processes have stopped: more draws would be of no use."""
+        if "stopped" not in statistics:
+            return False
+        still = len(self.stopped) == self._settings.chains
+        if not all(self._team.agree(still)):
+            return False
+        if self.ended["by"] != "stopped":
+            self._bar.say("All chains have stopped, so the run ends.")
+        self.ended = {"by": "stopped"}
+        return True
+
+    def _make(self, phase: str, done: int, count: int, thinning: int) -> tuple[Any, Any]:
+        """The state `count` draws later, and the buffers that hold these draws."""
+        return self._program.advance(
+            self._state,
+            *self._data,
+            self._probe,
+            self._predictive_keys,
+            *self._counts(done if phase == "sample" else 0, count, thinning),
+        )
+
+    def _counts(self, *counts: int) -> Any:
+        return everywhere([np.int32(count) for count in counts], self._settings.mesh)
+
+    def _is_done(self, phase: str, done: int) -> bool:
+        """Whether `until` ends the run here, and why."""
+        if self._until is None:
+            return False
+        limit = self._until.max_seconds
+        late = limit is not None and time.perf_counter() - self._called > limit
+        if limit is not None and self._team.agree(late)[0]:
+            self.ended = {"by": "max_time", "max_seconds": limit}
+            self._bar.say(f"The time is up, {limit:g} s, after {done} draws of the {phase} phase.")
+            self.ended_early = phase == "warmup"
+            return True
+        if phase == "warmup" or not self._until.watches_functions:
+            return False
+        found = self._team.agree(self._watch.reached(self._until))[0]
+        if found is None:
+            return False
+        self.ended = {"by": "convergence", **{k: round(v, 4) for k, v in found.items()}}
+        self._bar.say(
+            f"Done after {done} draws per chain: largest R-hat of the functions "
+            f"{found['function_rhat']:.4f}, smallest effective sample size {found['ess']:.0f}."
+        )
+        return True
+
+    def _named(self, groups: Any, count: int) -> dict[str, dict[str, np.ndarray]]:
+        """The first `count` draws of the buffers, under the names they are stored by."""
+        found = {
+            group: {name: self._share.fetched(a)[:, :count] for name, a in block.items()}
+            for group, block in groups.items()
+        }
+        found["sample_stats"] = _named_statistics(found["sample_stats"], self._settings.kernel)
+        if "posterior" in found:
+            names = self._names(found["posterior"])
+            found["posterior"] = {name: found["posterior"][site] for site, name in names.items()}
+        return found
+
+    def _names(self, draws: Mapping[str, np.ndarray]) -> dict[str, str]:
+        if self._variables is None:
+            # JAX sorts the sites of a draw letter by letter, layer 10 before layer 2.
+            self._variables = variable_names(natural(draws))
+            self._sink.site_names = {name: site for site, name in self._variables.items()}
+        return self._variables
+
+
+def _named_statistics(
+    statistics: Mapping[str, np.ndarray], kernel: MCMCKernel
+) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names: the log density as `lp`, a NUTS tree's depth."""
+    named = dict(statistics)
+    if "potential_energy" in named:
+        named["lp"] = -named.pop("potential_energy")
+    if isinstance(kernel, NUTS) and "n_steps" in named:
+        # A full tree of depth d has 2^d - 1 leapfrogs.
+        named["tree_depth"] = np.floor(np.log2(np.maximum(named["n_steps"], 1))).astype(int) + 1
+    return named

@@ -1,0 +1,162 @@
+"""`sample`: run any MCMC kernel on any model, all chains at once, block by block."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jax.sharding import Mesh
+from numpyro.infer.mcmc import MCMCKernel
+
+from bayesnn_ppl.core.arguments import told_names, whole_number
+from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
+from bayesnn_ppl.inference.runtime.keep import Keep
+from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
+from bayesnn_ppl.inference.sampling.plan import execute, make_plan
+from bayesnn_ppl.inference.sampling.process_share import open_folder
+from bayesnn_ppl.inference.sampling.run import Progress
+from bayesnn_ppl.posterior.posterior import Posterior
+from bayesnn_ppl.storage import RunFolder, working_copy
+
+__all__ = ["sample"]
+
+
+# The names of NumPyro's `MCMC`.
+@told_names(
+    {
+        "num_warmup": "warmup",
+        "num_samples": "draws",
+        "num_chains": "chains",
+        "progress_bar": "progress",
+        "init_params": "init",
+        "rng_key": "seed",
+    }
+)
+def sample(
+    kernel: MCMCKernel,
+    x: Any,
+    y: Any,
+    *,
+    warmup: int,
+    draws: int,
+    chains: int = 4,
+    seed: int = 0,
+    chain_method: str = "parallel",
+    mesh: Mesh | None = None,
+    init: Any = None,
+    thinning: int = 1,
+    float64: bool = False,
+    progress: bool = True,
+    callback: Callable[[Progress], Any] | None = None,
+    out: str | Path | None = None,
+    keep: Keep | None = None,
+    until: Mapping[str, Any] | None = None,
+) -> Posterior:
+    """Draw from the posterior of `kernel.model` given `x` and `y`.
+
+    One function, "advance all chains by a block of draws", is compiled and called in a loop;
+    an equal run later in the same process compiles nothing. Ctrl-C ends the run and returns
+    the draws made so far. A run whose chains have all stopped, at a draw that was not finite, ends
+    there.
+
+    Args:
+        kernel: any `numpyro.infer.mcmc.MCMCKernel` built from a model: `NUTS(model)`,
+            `HMC(model)`, an ensemble kernel such as `AIES(model)`, or one of ours. It is not
+            modified.
+        x: inputs, shape (N, ...), numbers without NaN. Data larger than the memory are streamed,
+            `sample(kernel, *bnn.data.stream(...), ...)`, by stochastic-gradient kernels.
+        y: targets, shape (N, ...), likewise. Targets from `data.load` carry their units, and
+            predictions and metrics come out in them.
+        warmup: draws per chain that adapt the kernel and are thrown away.
+        draws: draws per chain that are kept.
+        chains: number of chains.
+        seed: of all randomness; the same seed on the same machine, with as many processor cores,
+            gives the same bits.
+        chain_method: "parallel" spreads chains over the devices of the mesh; "vectorized" runs
+            them in lockstep, and "sequential" one after another, on one device.
+        mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
+            as divide the chains evenly.
+        init: where chains start. None: the kernel's `init_strategy` if it was given one, else a
+            draw from the prior. "network": the program's Flax networks where their own
+            initialisers put them, each chain by a draw of its own, and other sites at draws from
+            the prior; `Ensemble(...)`: at networks trained apart, one for each chain. Or a
+            strategy of `numpyro.infer`, or a mapping from site names to constrained values.
+        thinning: transitions per kept draw. `warmup` and `draws` count draws; a warm-up draw is
+            one transition.
+        float64: run in double precision.
+        progress: show a bar for all chains together (lines where there is no terminal).
+        callback: called with a `Progress` after each block; returning True ends the run early,
+            with the draws made so far.
+            An error in it is reported once and does not stop the run.
+        out: a new or empty folder that the draws are streamed to as they come, with the
+            sampler's state: memory does not grow with their number, ArviZ and xarray open them
+            while the run goes on, and `resume` goes on after a crash with the same bits.
+        keep: what is kept of each draw, by default all weights; see `Keep`. With a probe,
+            `diagnose()` and `evaluate(posterior)` need no inputs, and no program.
+        until: end the run before it has all its draws, as soon as the functions have converged:
+            any of `function_rhat` (largest R-hat of the function values at the probe), `ess` (their
+            smallest bulk or tail effective sample size, with the precision that a diagnosis of that
+            `ess_threshold` asks for) and `max_time` (seconds, or "10m"), such
+            as dict(function_rhat=1.01, ess=400, max_time="10m"). Convergence needs all that is
+            asked of it; time alone ends a run too. Without a probe in `keep`, function values at
+            up to 100 training inputs are kept. The provenance's "ended" says what ended the run.
+
+    Returns:
+        A `Posterior`; with `out` one that reads from the folder.
+
+    Raises:
+        FileExistsError: the folder `out` is not empty.
+        TypeError, ValueError: an argument, the data or the model is not what it must be; said
+            before anything is compiled.
+        RuntimeError: a chain found no start where density and gradient are finite, or the
+            callback ended the run in its warm-up, when there is nothing yet to return.
+        KeyboardInterrupt: Ctrl-C before the first draw, when there is nothing yet to return; it
+            says what is kept and how to resume.
+
+    Example:
+        >>> import bayesnn_ppl as bnn
+        >>> from numpyro.infer import NUTS
+        >>> data = bnn.data.load("diabetes")
+        >>> posterior = bnn.sample(
+        ...     NUTS(bnn.models.linear()), *data.train, warmup=200, draws=100, chains=2, seed=0,
+        ...     progress=False)
+        >>> posterior.draws["noise_scale"].shape
+        (2, 100)
+    """
+    draws = whole_number(draws, "`draws`", at_least=1)
+    plan = make_plan(
+        kernel,
+        x,
+        y,
+        warmup=warmup,
+        chains=chains,
+        seed=seed,
+        chain_method=chain_method,
+        mesh=mesh,
+        init=init,
+        thinning=thinning,
+        float64=float64,
+        keep=keep,
+        until=until,
+        on_disk=out is not None,
+    )
+    warn_beyond_prior(plan.settings.kernel.model, plan.x, plan.y, plan.summary, float64=float64)
+    if out is None:
+        memory = MemorySink(draws, plan.keep)
+        return execute(plan, memory, draws, progress=progress, callback=callback)
+
+    place = working_copy(out)
+
+    def create() -> RunFolder:
+        return RunFolder.create(
+            place,
+            plan.describe(draws_requested=draws),
+            every={"posterior": plan.keep.every},
+            probe=None if plan.probe is None else plan.probe.arrays(),
+        )
+
+    folder = open_folder(place, plan.share, create)
+    try:
+        sink = FolderSink(folder, plan.keep)
+        return execute(plan, sink, draws, progress=progress, callback=callback)
+    finally:
+        folder.release()

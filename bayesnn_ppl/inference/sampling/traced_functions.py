@@ -1,0 +1,337 @@
+"""The functions that a program is compiled from: start a chain, and advance it draw by draw.
+
+Inside a traced function the kernel's `init`, or `bind` of ours, is called again before `sample`.
+NumPyro's kernels bind the data, the warm-up length and the step-size search in closures made by
+`init`; made in the same trace they are sound, and what `init` computes is unused and removed by
+the compiler.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from numpyro import handlers
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.infer.util import initialize_model
+
+from bayesnn_ppl.core.identity import fresh_kernel
+from bayesnn_ppl.core.mesh import manual_axes
+from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.sampling.chain_starts import ShapesFirst
+from bayesnn_ppl.modeling.discrete_latents import constrained, drawn
+from bayesnn_ppl.modeling.network_initialisers import drawn_by_networks
+from bayesnn_ppl.modeling.training_noise import clean
+from bayesnn_ppl.posterior.mixture import function_record
+
+__all__ = [
+    "Settings",
+    "chain_functions",
+    "chain_recorder",
+    "empty_buffers",
+    "ensemble_functions",
+    "everything_kept",
+    "over_chains",
+    "rows_at_once",
+]
+
+# Statistic -> where kernels keep it in their state; the first path that exists counts.
+_STATISTICS = {
+    "diverging": ("diverging", "hmc_state.diverging"),
+    "energy": ("energy", "hmc_state.energy"),
+    "potential_energy": ("potential_energy", "hmc_state.potential_energy"),
+    "n_steps": ("num_steps", "hmc_state.num_steps"),
+    "acceptance_rate": (
+        "accept_prob",
+        "hmc_state.accept_prob",
+        "inner_state.accept_prob",
+        "variables.accept_prob",
+    ),
+    "step_size": ("step_size", "adapt_state.step_size", "hmc_state.adapt_state.step_size"),
+    "energy_error": ("energy_error",),
+    "temperature": ("temperature",),
+    "stopped": ("stopped",),
+}
+_VECTOR_STATISTICS = {"kinetic_temperature": ("kinetic_temperature",)}  # one number for each site
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What, besides model and data shapes, a program is compiled for."""
+
+    kernel: MCMCKernel
+    strategy: Callable[..., Any]
+    warmup: int
+    chains: int
+    mesh: Mesh
+    arrangement: str | int  # how the chains of one device run: "vmap", "map", or so many at once
+    float64: bool
+    weights: bool = True  # whether draws of the weights leave the device
+    discrete: tuple[str, ...] = ()  # latent sites that the kernel moves without a gradient
+    networks: tuple[str, ...] = ()  # latent sites that start where Flax's initialisers say
+
+
+def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
+
+    def start_one(key: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
+        key, z, faults = _position(settings, key, values, x, y)
+        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, (x, y), {})
+        return state, z, faults, _started(settings, x, y, probe, z)
+
+    def advance_one(
+        state: Any,
+        key: Any,
+        x: Any,
+        y: Any,
+        probe: Any,
+        first: Any,
+        draws: Any,
+        thinning: Any,
+        *,
+        block: int,
+    ) -> Any:
+        kernel, record = chain_recorder(settings, state, key, x, y, probe)
+        return _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+
+    def advance(
+        state: Any,
+        x: Any,
+        y: Any,
+        probe: Any,
+        keys: Any,
+        first: Any,
+        draws: Any,
+        thinning: Any,
+        *,
+        block: int,
+    ) -> Any:
+        one = partial(advance_one, block=block)
+        return over_chains(settings, one)(state, keys, x, y, probe, first, draws, thinning)
+
+    return over_chains(settings, start_one), advance
+
+
+def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Batch `function` over its first two arguments, and spread it over the mesh."""
+
+    def batched(first: Any, second: Any, *shared: Any) -> Any:
+        if settings.chains == settings.mesh.shape["chain"]:  # a loop of one is slower to compile
+            one = jax.tree.map(lambda leaf: leaf[0], (first, second))
+            return jax.tree.map(lambda leaf: leaf[None], function(*one, *shared))
+        if settings.arrangement == "vmap":
+            return jax.vmap(lambda a, b: function(a, b, *shared))(first, second)
+        size = settings.arrangement if isinstance(settings.arrangement, int) else None
+        return jax.lax.map(lambda pair: function(*pair, *shared), (first, second), batch_size=size)
+
+    def spread(first: Any, second: Any, *shared: Any) -> Any:
+        return jax.shard_map(
+            batched,
+            mesh=settings.mesh,
+            in_specs=(P("chain"), P("chain"), *(P() for _ in shared)),
+            out_specs=P("chain"),
+            axis_names=manual_axes(settings.mesh),
+            check_vma=False,
+        )(first, second, *shared)
+
+    return spread
+
+
+def chain_recorder(
+    settings: Settings, state: Any, key: Any, x: Any, y: Any, probe: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """A kernel bound in this trace, and `(state, number) -> groups`, what is kept of a draw."""
+    kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
+
+    def record(state: Any, index: Any) -> Any:
+        z = getattr(state, kernel.sample_field)
+        sites = _sites(settings, constrain, probe, z, jax.random.fold_in(key, index))
+        return sites | {"sample_stats": _read(state)}
+
+    return kernel, record
+
+
+def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`start` and `advance` for kernels whose state holds all chains; the compiler partitions."""
+    chains = settings.chains
+
+    def start(keys: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
+        keys, z, faults = jax.vmap(partial(_position, settings), in_axes=(0, 0, None, None))(
+            keys, values, x, y
+        )
+        kernel = fresh_kernel(settings.kernel)
+        state = kernel.init(keys, settings.warmup, z, (x, y), {})
+        return state, z, faults, jax.vmap(partial(_started, settings, x, y, probe))(z)
+
+    def advance(
+        state: Any,
+        x: Any,
+        y: Any,
+        probe: Any,
+        keys: Any,
+        first: Any,
+        draws: Any,
+        thinning: Any,
+        *,
+        block: int,
+    ) -> Any:
+        kernel, constrain = _bind(settings, state, x, y, keys)
+
+        def record(state: Any, index: Any) -> Any:
+            z = getattr(state, kernel.sample_field)
+            per_draw = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
+            sites = jax.vmap(partial(_sites, settings, constrain, probe))(z, per_draw)
+            return sites | {"sample_stats": _read(state, chains=chains)}
+
+        state, groups = _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+        return state, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), groups)
+
+    return start, advance
+
+
+def _sites(settings: Settings, constrain: Any, probe: Any, z: Any, key: Any) -> dict[str, Any]:
+    """What is kept of one draw besides statistics: weights, function values, or both."""
+    sites = constrain(z)
+    groups = {"posterior": sites} if settings.weights else {}
+    if probe is not None:
+        latents = {name: sites[name] for name in z}
+        groups["predictions"] = function_record(
+            settings.kernel.model, latents, probe[0], probe[1], key
+        )
+    return groups
+
+
+def _started(settings: Settings, x: Any, y: Any, probe: Any, z: Any) -> dict[str, Any]:
+    """Where a chain starts, and what its network says there."""
+    model = settings.kernel.model
+    latents = constrained(model, (x, y), z, settings.discrete)
+    groups: dict[str, Any] = {"starts": latents}
+    if probe is not None:
+        # Of the sample in it nobody takes notice, so any key will do.
+        record = function_record(model, latents, probe[0], None, jax.random.key(0))
+        groups["starts_functions"] = {name: a for name, a in record.items() if name != "y"}
+    return groups
+
+
+def everything_kept(
+    model: Any, z: Any, x: Any, y: Any, probe: Any, *, discrete: tuple[str, ...] = ()
+) -> Any:
+    """All that could be kept of a draw of every chain; called for its shapes alone."""
+
+    def one(z: Any) -> Any:
+        sites = constrained(model, (x, y), z, discrete, return_deterministic=True)
+        if probe is None:
+            return sites
+        latents = {name: sites[name] for name in z}
+        return sites, function_record(model, latents, probe[0], probe[1], jax.random.key(0))
+
+    return jax.vmap(one)(z)
+
+
+def rows_at_once(kernel: Any) -> int | None:
+    """What a kernel looks at together: a minibatch, or a block of the data; None for all rows."""
+    return getattr(kernel, "batch_size", None) or getattr(kernel, "rows_at_once", None)
+
+
+def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
+    """A starting point in unconstrained space, and what is not finite there."""
+    key, draw_key = jax.random.split(key)
+    rows = rows_at_once(settings.kernel)
+    args = (x, y) if rows is None else (x[:rows], y[:rows])
+    model = clean(settings.kernel.model)
+    if settings.networks:
+        draw_key, network_key = jax.random.split(draw_key)
+        values = drawn_by_networks(model, settings.networks, network_key, *args)
+    strategy = partial(settings.strategy, values=values)
+    whole: dict[str, Any] = {}
+    if settings.discrete:  # NumPyro would sum over them; held, they count as the kernel counts them
+        draw_key, whole_key = jax.random.split(draw_key)
+        whole = drawn(model, settings.discrete, strategy, whole_key, args)
+        model = handlers.condition(model, data=whole)
+    info = initialize_model(draw_key, model, init_strategy=ShapesFirst(strategy), model_args=args)
+    z, potential_energy, gradient = info.param_info
+    z = whole | z
+    faults = {
+        "potential_energy": ~jnp.isfinite(potential_energy),
+        "gradient": jax.tree.map(lambda g: ~jnp.isfinite(g).all(), gradient),
+    }
+    return key, z, faults
+
+
+def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any, Any]:
+    """A kernel initialised in this trace, and its map to constrained space."""
+    kernel = fresh_kernel(settings.kernel)
+    # Ours can do without a state of their own, which would be traced to be dropped.
+    bind = kernel.bind if isinstance(kernel, ModelKernel) else kernel.init
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `start` has already shown them
+        bind(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
+    return kernel, kernel.postprocess_fn((x, y), {})
+
+
+def _read(state: Any, *, chains: int | None = None) -> dict[str, Any]:
+    """The statistics that this kernel's state has.
+
+    Args:
+        state: of one chain, or of an ensemble.
+        chains: of an ensemble; a number that all of it shares is given to every chain.
+    """
+    found = {}
+    for name, paths in (_STATISTICS | _VECTOR_STATISTICS).items():
+        for path in paths:
+            try:
+                value = attrgetter(path)(state)
+            except AttributeError:
+                continue
+            if value is None:
+                continue
+            vector = name in _VECTOR_STATISTICS and chains is None and jnp.ndim(value) == 1
+            scalar = jnp.shape(value) in ((), () if chains is None else (chains,))
+            if not (scalar or vector):
+                continue
+            found[name] = value if chains is None else jnp.broadcast_to(value, (chains,))
+            break
+    return found
+
+
+def _loop(
+    kernel: MCMCKernel,
+    record: Callable[..., Any],
+    state: Any,
+    args: tuple[Any, Any],
+    first: Any,
+    draws: Any,
+    thinning: Any,
+    block: int,
+) -> Any:
+    """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
+
+    def step(_: Any, state: Any) -> Any:
+        return kernel.sample(state, args, {})
+
+    def draw(index: Any, carry: Any) -> Any:
+        state, buffers = carry
+        state = jax.lax.fori_loop(0, thinning, step, state)
+        buffers = jax.tree.map(
+            lambda buffer, value: buffer.at[index].set(value),
+            buffers,
+            record(state, first + index),
+        )
+        return state, buffers
+
+    empty = empty_buffers(record, state, first, block)
+    return jax.lax.fori_loop(0, draws, draw, (state, empty))
+
+
+def empty_buffers(record: Callable[..., Any], state: Any, first: Any, block: int) -> Any:
+    """Room for what is kept of `block` draws."""
+    return jax.tree.map(
+        lambda leaf: jnp.zeros((block, *leaf.shape), leaf.dtype),
+        jax.eval_shape(record, state, first),
+    )

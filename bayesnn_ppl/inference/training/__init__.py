@@ -1,0 +1,1 @@
+"""Runs of an optimiser over the rows: `train`, and what it compiles."""

@@ -1,0 +1,1 @@
+"""From networks, priors and likelihoods to NumPyro models."""

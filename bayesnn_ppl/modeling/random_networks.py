@@ -1,0 +1,265 @@
+"""A Flax network whose parameters are sampled from a prior that is known to fit them."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+import numpyro
+from numpyro.distributions import Unit
+from numpyro.primitives import _PYRO_STACK, Messenger
+
+from bayesnn_ppl.core.arguments import natural
+from bayesnn_ppl.priors.base import NetworkPrior, Prior
+from bayesnn_ppl.priors.fitting import checked_prior
+from bayesnn_ppl.priors.tables import assembled
+
+__all__ = ["explained", "in_short", "network_advice", "random_network"]
+
+
+def random_network(
+    name: str, network: Any, prior: Prior, x: Any, **apply_options: Any
+) -> Callable[..., Any]:
+    """Sample all parameters of a Flax network from their prior, and return the network.
+
+    The same as `random_flax_module(name, network, prior, x)` or, for an NNX module,
+    `random_nnx_module(name, network, prior)`, but with the prior checked: a parameter without a
+    prior, a prior without a parameter and an event shape that does not fit are errors that
+    name the parameter, where NumPyro would leave it a constant.
+
+    Args:
+        name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
+        network: a Flax Linen module; an instance of a Flax NNX module; or a function
+            `rngs -> module` that builds one, such as `lambda rngs: Net(8, rngs=rngs)`, so that its
+            initial weights can be drawn again for each chain (`init="network"`). On a CPU an NNX
+            module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`.
+        prior: a Distribution; a function `(name, shape) -> Distribution`; a table
+            `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.
+        x: an input with leading axis ≥ 1, to find the parameters' shapes by.
+        **apply_options: passed to a Linen module's `init` and `apply`.
+
+    Warns:
+        UserWarning: values are substituted under the names of `posterior.draws`, which are not
+            those of sites, so that NumPyro draws the weights from the prior.
+
+    Raises:
+        TypeError: `network` is neither a Flax module nor builds one, or `prior` is none of the
+            forms above.
+        ValueError: prior and parameters do not match; the network keeps state other than
+            parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or
+            it fails at inputs like `x`. The last also when it is called.
+    """
+    from flax import linen, nnx
+    from numpyro.contrib.module import random_flax_module, random_nnx_module
+
+    from bayesnn_ppl.nn.nnx_modules import builds_module, reads_random_keys, with_fast_layers
+
+    _warn_of_dotted_names(name)
+    prior = assembled(prior)
+    if isinstance(network, linen.Module):
+        with explained(network, x):
+            shapes = _linen_shapes(network, x, apply_options)
+        if isinstance(prior, NetworkPrior):
+            values = _sample_network_prior(name, prior, shapes, x)
+            return _narrowly(network, partial(network.apply, {"params": values}))
+        prior = checked_prior(prior, shapes)
+        return _narrowly(network, random_flax_module(name, network, prior, x, **apply_options))
+    if builds_module(network):
+        key = numpyro.prng_key()
+        network = network(rngs=nnx.Rngs(jax.random.key(0) if key is None else key))
+    if isinstance(network, nnx.Module):
+        shapes = _nnx_shapes(network)
+        with explained(network, x):
+            noisy = reads_random_keys(network, x)
+        if noisy:
+            raise ValueError(
+                f"The network {type(network).__name__} draws random numbers when it is called, by "
+                "keys that would be the same ones for ever, and a log density is one number at "
+                "each position. Switch its dropout off before: `network.eval()`, or "
+                "`nnx.Dropout(..., deterministic=True)`."
+            )
+        network = with_fast_layers(network)
+        if isinstance(prior, NetworkPrior):
+            values = _sample_network_prior(name, prior, shapes, x)
+            definition, state = nnx.split(network)
+            nnx.replace_by_pure_dict(state, values)
+            return _explaining(network, nnx.merge(definition, state, copy=True))
+        # The state of keys that nothing depends on is not for NumPyro to carry from draw to draw.
+        with numpyro.handlers.block(hide_fn=lambda site: site["type"] == "mutable"):
+            net = random_nnx_module(name, network, checked_prior(prior, shapes))
+        return _explaining(network, net)
+    raise TypeError(
+        f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
+        f"{type(network).__name__}. A function may build one of the latter, `lambda rngs: "
+        "Net(rngs=rngs)`; any other has no parameters to put a prior on: sample them in a NumPyro "
+        "program of your own."
+    )
+
+
+def _warn_of_dotted_names(name: str) -> None:
+    names = [str(key) for handler in _PYRO_STACK for key in _given_to(handler)]
+    dotted = next((key for key in names if key.startswith(f"{name}.")), None)
+    if dotted is not None and not any(key.startswith(f"{name}/") for key in names):
+        warnings.warn(
+            f"Values are given as `{dotted}`, but the sites of the network are called "
+            f"`{name}/...`: NumPyro ignores them and draws the weights from the prior. "
+            "`posterior.draws` has names for ArviZ; `posterior.samples()` has those of sites.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _given_to(handler: Any) -> Iterator[Any]:
+    """The names of what a handler of NumPyro substitutes, as far as it can be asked."""
+    function = getattr(handler, "substitute_fn", None)
+    # `Predictive` substitutes by a function that reads its samples from where it was made.
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    for values in (getattr(handler, "data", None), *cells):
+        yield from values if isinstance(values, Mapping) else ()
+
+
+def _narrowly(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The network, its narrow layers as a CPU has them fastest, and its errors explained."""
+    from bayesnn_ppl.nn.narrow import narrow_layers
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with narrow_layers():
+            return apply(*args, **kwargs)
+
+    return _explaining(network, call)
+
+
+def _explaining(network: Any, apply: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with explained(network, *args):
+            return apply(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def explained(network: Any, *inputs: Any) -> Iterator[None]:
+    """Turns an error inside the network into a ValueError that says what to do.
+
+    Args:
+        network: a Flax module, called inside.
+        *inputs: what it is called with.
+
+    Raises:
+        ValueError: for any error but one of tracing, which the contract check explains.
+    """
+    try:
+        yield
+    except jax.errors.ConcretizationTypeError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(str(tuple(jax.numpy.shape(a))) for a in jax.tree.leaves(inputs))
+        raise ValueError(
+            f"The network {type(network).__name__} fails at inputs of shape {shapes}. "
+            f"{network_advice(error)} It says: {in_short(error)}"
+        ) from error
+
+
+def in_short(error: Exception) -> str:
+    """The kind of an error and its first line, without Flax's address of a page."""
+    return f"{type(error).__name__}: {str(error).partition(' (http')[0].partition(chr(10))[0]}"
+
+
+def network_advice(error: Exception) -> str:
+    """What to do about an error of Flax, in a sentence or two."""
+    said = str(error)
+    if "InvalidRng" in type(error).__name__ or '"deterministic" must be' in said:
+        return (
+            "A log density is one number at each position, so nothing in the network may be "
+            "random. Build its dropout layers with `deterministic=True`; to have them live in "
+            'training alone, use `likelihoods.dirty(..., dropout="network")`.'
+        )
+    if "use_running_average" in said:
+        return "Batch statistics make rows depend on each other: use another normalisation."
+    if isinstance(error, TypeError) and "argument" in said:
+        return "It is called as `network(x)`: give its other arguments defaults, as `train=False`."
+    return "It must map one array (rows, ...) to one array (rows, outputs)."
+
+
+def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, ...]]:
+    flat: dict[str, tuple[int, ...]] = {}
+    for key, value in tree.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        flat |= _flatten(value, name) if isinstance(value, Mapping) else {name: value.shape}
+    return flat
+
+
+def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    variables = jax.eval_shape(lambda inputs: network.init(jax.random.key(0), inputs, **options), x)
+    state = natural(set(variables) - {"params"})
+    if state:
+        raise ValueError(
+            f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
+            "MCMC would leave it frozen at its first value. Batch statistics also break the "
+            "independence of the observations: use filter or layer normalisation instead."
+        )
+    if not variables.get("params"):
+        raise ValueError(f"The network {type(network).__name__} has no parameters.")
+    return _flatten(variables["params"])
+
+
+def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
+    from flax import nnx
+
+    _, *states = nnx.split(network, nnx.Param, nnx.RngState, nnx.Not(nnx.Param))
+    params, _, other = states
+    state = natural(_flatten(nnx.to_pure_dict(other)))
+    if state:
+        raise ValueError(
+            f"The network {type(network).__name__} keeps state besides its parameters: {state}. "
+            "MCMC would leave it frozen at its first value. Batch statistics also break the "
+            "independence of the observations: use layer or group normalisation instead."
+        )
+    shapes = _flatten(nnx.to_pure_dict(params))
+    if not shapes:
+        raise ValueError(f"The network {type(network).__name__} has no parameters.")
+    return shapes
+
+
+class _JacobianNames(Messenger):
+    """Gives a prior's own Jacobians NumPyro's name `_<site>_log_det`, of the site's full name.
+
+    By it a temperature of the whole posterior knows them; a prior does not know its scope.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        super().__init__(None)
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        inside = f"{self.prefix}/_"
+        if msg["type"] == "sample" and isinstance(msg["fn"], Unit):
+            if msg["name"].startswith(inside) and msg["name"].endswith("_log_det"):
+                msg["name"] = f"_{self.prefix}/{msg['name'].removeprefix(inside)}"
+
+
+def _sample_network_prior(
+    name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
+) -> dict[Any, Any]:
+    def mark(site: dict[str, Any]) -> dict[str, bool]:
+        """Tell a weight from a hyperparameter, as the site's name alone cannot.
+
+        A prior marks a site that holds weights under another name, such as a joint vector.
+        """
+        marked = site["infer"].get("network_parameter", False)
+        return {"network_parameter": marked or site["name"] in shapes}
+
+    with _JacobianNames(name), numpyro.handlers.scope(prefix=name):
+        sample = numpyro.handlers.infer_config(prior.sample_checked, config_fn=mark)
+        values = sample(shapes, x)
+    tree: dict[Any, Any] = {}
+    for dotted, value in values.items():
+        keys: list[Any] = [int(key) if key.isdigit() else key for key in dotted.split(".")]
+        *path, leaf = keys
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+        node[leaf] = value
+    return tree

@@ -1,0 +1,1 @@
+"""Draws and what is computed from them: predictions, function values, ArviZ groups."""

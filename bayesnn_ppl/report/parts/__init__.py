@@ -1,0 +1,1 @@
+"""What the sections of a page are made of."""

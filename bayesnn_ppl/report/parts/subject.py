@@ -1,0 +1,181 @@
+"""What a report is about: a posterior, the rows it is judged at, and where it came from."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl.metrics import Evaluation, evaluate
+from bayesnn_ppl.posterior.posterior import Posterior
+
+__all__ = ["Subject"]
+
+# What looking at all training rows may cost: a few seconds of two cores.
+_MOST_VALUES, _MOST_PRODUCTS = 5_000_000, 2e10
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """A posterior whose predictions at the rows are made already."""
+
+    prediction: Any
+
+    def predict(self, x: Any) -> Any:
+        return self.prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One posterior of a page; everything expensive is computed once, when it is first asked.
+
+    Attributes:
+        name: of the run.
+        key: the same as part of an identifier.
+        posterior: with its program, or one that kept function values.
+        x, y: held-out rows, in the units the model was given; None for the probe of the run.
+        train: the training rows, `(x, y)`; None where they are not at hand.
+        words: what the command line knows of the run besides: `command`, `data`, `target`,
+            `classes`.
+        gradients: at how many draws the configurational temperature is read; 0 for none.
+    """
+
+    name: str
+    key: str
+    posterior: Posterior
+    _: KW_ONLY
+    x: Any = None
+    y: Any = None
+    train: tuple[Any, Any] | None = None
+    words: Mapping[str, Any] = field(default_factory=dict)
+    gradients: int = 0
+
+    @cached_property
+    def run(self) -> dict[str, Any]:
+        """The provenance."""
+        return self.posterior.provenance
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it came from `fit` and not from a sampler."""
+        return self.run.get("approximation") is not None
+
+    @property
+    def at_probe(self) -> bool:
+        """Whether it is judged by what the run kept."""
+        return self.x is None
+
+    @cached_property
+    def targets(self) -> Any:
+        """Targets of the rows in the model's units; None where none are known."""
+        if not self.at_probe:
+            return self.y
+        probe = self.posterior.probe
+        return None if probe is None else probe[1]
+
+    @cached_property
+    def inputs(self) -> np.ndarray | None:
+        """Inputs of the rows in the model's units; None where there is no probe."""
+        if not self.at_probe:
+            return np.asarray(self.x)
+        probe = self.posterior.probe
+        return None if probe is None else np.asarray(probe[0])
+
+    @cached_property
+    def temperatures(self) -> Any:
+        """Those of the diagnosis, or of an exact sampler at its draws; None without any."""
+        if self.fitted:
+            return None
+        if self.diagnosis.temperatures is not None or not self.run.get("accept_step"):
+            return self.diagnosis.temperatures
+        if self._rows is None or not self.gradients:
+            return None
+        try:
+            return self.posterior.temperatures(*self._rows, gradients=self.gradients)
+        except ValueError as error:
+            self.remarks.append(f"Temperatures could not be read: {error}")
+            return None
+
+    @property
+    def _rows(self) -> tuple[Any, Any] | None:
+        """The training rows, where gradients of all of them can be computed."""
+        able = self.posterior.model is not None and self.posterior.has_weights
+        return self.train if able and not self.run.get("local") else None
+
+    @cached_property
+    def training(self) -> Posterior | None:
+        """With the groups of ArviZ at the training rows; None where they cannot be made cheaply."""
+        if self.fitted or self._rows is None:
+            return None
+        x, y = self._rows
+        draws = self.posterior.draws
+        chains, count = next(iter(draws.values())).shape[:2]
+        weights = sum(int(np.prod(a.shape[2:])) for a in draws.values())
+        values = chains * count * len(x)
+        if values > _MOST_VALUES or values * weights > _MOST_PRODUCTS:
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of tempered draws, which are weighted rightly
+                return self.posterior.with_groups(
+                    "log_likelihood",
+                    "log_prior",
+                    "posterior_predictive",
+                    "observed_data",
+                    "functions",
+                    x=x,
+                    y=y,
+                )
+        except ValueError as error:
+            self.remarks.append(f"The training rows could not be looked at: {error}")
+            return None
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What could not be shown, and why."""
+        return []
+
+    @cached_property
+    def diagnosis(self) -> Any:
+        """The verdict, which needs draws or function values."""
+        if self.fitted:
+            return self.posterior.diagnose(self.x)
+        return self.posterior.diagnose(self.x, data=self._rows, gradients=self.gradients)
+
+    @cached_property
+    def functions(self) -> dict[str, np.ndarray]:
+        """What each draw's network says at the rows, name -> (chain, draw, N, ...)."""
+        if self.inputs is None:
+            return {}
+        return self.posterior.function_values(self.x)
+
+    @cached_property
+    def prediction(self) -> Any:
+        """The posterior predictive distribution at the rows; None where there are none."""
+        if self.inputs is None:
+            return None
+        return self.posterior.predict(self.x)
+
+    @cached_property
+    def scores(self) -> Evaluation | None:
+        """Held-out scores; None without targets."""
+        if self.targets is None:
+            return None
+        if self.at_probe:
+            return evaluate(self.posterior, class_names=self.words.get("classes"))
+        rows = (self.x, self.y)
+        return evaluate(_Predicted(self.prediction), *rows, class_names=self.words.get("classes"))
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether some target is no number to be predicted, since it is censored or masked."""
+        if self.targets is None or self.prediction.task == "classification":
+            return False
+        return not self.prediction.exact(self.targets).all()
+
+    @property
+    def unit(self) -> str | None:
+        """What the target is called, for axes."""
+        return self.words.get("target")
