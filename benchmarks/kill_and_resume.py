@@ -315,9 +315,8 @@ def _import_all() -> None:
     import zarr
 
     from bayesnn_ppl.inference import resuming
-    from bayesnn_ppl.inference.sampling import sampler as runner
 
-    assert numpyro.infer and xarray and zarr and resuming and runner
+    assert numpyro.infer and xarray and zarr and resuming and sampler
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         raise SystemExit(f"Importing has started {threads - 1} threads, which a fork would lose.")

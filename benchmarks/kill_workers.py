@@ -144,11 +144,10 @@ def _crash(job: Job) -> None:
 
 def _commit_often() -> None:
     """Shorter blocks, commits and chunks: as many writes in a second as else in a minute."""
-    from bayesnn_ppl.inference.runtime import block_loop
-    from bayesnn_ppl.inference.runtime import draw_writers as sinks
+    from bayesnn_ppl.inference.runtime import block_loop, draw_writers
     from bayesnn_ppl.storage import folder
 
-    block_loop.BLOCK_SECONDS, sinks._COMMIT_SECONDS = 0.05, 0.1
+    block_loop.BLOCK_SECONDS, draw_writers._COMMIT_SECONDS = 0.05, 0.1
     folder._MOST_CHUNK_DRAWS = 100
 
 

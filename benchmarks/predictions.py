@@ -38,17 +38,17 @@ def rate(model: Any, x: np.ndarray, draws: int, at_once: int, turns: int = 3) ->
     """Rows times draws a second of processor time, compilation apart."""
     from numpyro.infer import Predictive
 
-    from bayesnn_ppl.posterior import mixture as components
+    from bayesnn_ppl.posterior import mixture
 
     sites = Predictive(model, num_samples=1)(jax.random.key(0), x[:2])
     one = {n: np.repeat(np.asarray(a), draws, 0) for n, a in sites.items() if n != "y"}
-    with patch.object(components, "_draws_at_once", lambda *_: at_once):
-        mixture = components.Components(model, one, x, memory=2**29, float64=False)
-        mixture.apply(components.component_moments, axis=1)
+    with patch.object(mixture, "_draws_at_once", lambda *_: at_once):
+        components = mixture.Components(model, one, x, memory=2**29, float64=False)
+        components.apply(mixture.component_moments, axis=1)
         seconds = []
         for _ in range(turns):
             began = time.process_time()
-            mixture.apply(components.component_moments, axis=1)
+            components.apply(mixture.component_moments, axis=1)
             seconds.append(time.process_time() - began)
     return draws * len(x) / min(seconds)
 

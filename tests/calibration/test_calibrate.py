@@ -11,7 +11,7 @@ from numpyro.infer import NUTS
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration import methods
 from bayesnn_ppl.inference.fitting.problem import Fitted
-from bayesnn_ppl.inference.sampling import compiled_program as program
+from bayesnn_ppl.inference.sampling import compiled_program
 
 NOISE = 0.5
 # Two features that are nearly equal, so that their weights are strongly correlated.
@@ -134,9 +134,9 @@ def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
 
 
 def test_a_second_calibration_compiles_nothing(of_hmc):
-    before = dict(program.programs.programs)
+    before = dict(compiled_program.programs.programs)
     bnn.calibrate(hmc, MODEL, X, replications=20, seed=5, **QUICK)
-    assert dict(program.programs.programs).keys() == before.keys()
+    assert dict(compiled_program.programs.programs).keys() == before.keys()
 
 
 def test_exact_draws_pass():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.runtime import device_placement as arrangement
+from bayesnn_ppl.inference.runtime import device_placement
 from bayesnn_ppl.inference.runtime.device_placement import (
     chains_at_once,
     gradient_bytes,
@@ -119,21 +119,21 @@ def test_an_accelerator_takes_its_chains_in_batches_that_fit(
     model, rows = bnn.models.mlp(hidden=(5,)), len(X)
     needed = gradient_bytes(model, X, Y)
     asked = []
-    monkeypatch.setattr(arrangement, "gradient_bytes", lambda *a: asked.append(a) or needed)
+    monkeypatch.setattr(device_placement, "gradient_bytes", lambda *a: asked.append(a) or needed)
     free = int(per_chain * needed / 0.8) + 1
 
     class Mesh:
         devices = np.array([[Accelerator(jax.devices()[0], free)]], dtype=object)
 
-    monkeypatch.setattr(arrangement, "check_mesh", lambda *a, **k: None)
-    monkeypatch.setattr(arrangement, "device_mesh", lambda *a, **k: Mesh)
+    monkeypatch.setattr(device_placement, "check_mesh", lambda *a, **k: None)
+    monkeypatch.setattr(device_placement, "device_mesh", lambda *a, **k: Mesh)
     assert place_chains("parallel", Mesh, 4, model, X, Y)[1] == expected
     assert [len(a[1]) for a in asked] == ([] if expected == "vmap" else [rows])
 
 
 def test_chains_in_batches_draw_what_they_draw_in_one(monkeypatch) -> None:
     """Also where the last batch is smaller."""
-    place, draws = arrangement.place_chains, {}
+    place, draws = device_placement.place_chains, {}
     for how in ("vmap", 2):
         monkeypatch.setattr(
             "bayesnn_ppl.inference.sampling.plan.place_chains",

@@ -13,7 +13,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels import ATMC, SGHMC, SGLD, SGNHT, Langevin
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
 from bayesnn_ppl.inference.schedules.simple import Polynomial
-from bayesnn_ppl.inference.step_size_search import search as step_size_finder
+from bayesnn_ppl.inference.step_size_search import search
 from bayesnn_ppl.inference.step_size_search.pilots import Pilots, pilot_kernel
 from bayesnn_ppl.inference.step_size_search.search import find_step_size
 from bayesnn_ppl.plots import plot_step_sizes
@@ -69,7 +69,7 @@ def simulated(monkeypatch):
             statistics = {"stopped": np.full((4, draws), step_size > 0.2)}
             return SimpleNamespace(statistics=statistics, temperatures=temperatures), object()
 
-    monkeypatch.setattr(step_size_finder, "Pilots", Pilots)
+    monkeypatch.setattr(search, "Pilots", Pilots)
     return calls
 
 

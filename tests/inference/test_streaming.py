@@ -15,7 +15,7 @@ from bayesnn_ppl.data import stream
 from bayesnn_ppl.data.streaming.row_order import RowOrder
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
-from bayesnn_ppl.inference.sampling import streamed_plan as streaming
+from bayesnn_ppl.inference.sampling import streamed_plan
 from bayesnn_ppl.inference.sampling.streamed_run import RowBlocks
 
 ROWS, BATCH, STEPS = 52, 8, 6
@@ -63,7 +63,9 @@ def descended(starts, order, *, rows=ROWS, run=RUN):
 
 def in_small_blocks(monkeypatch, steps):
     """Blocks of so many minibatches, for 2 chains."""
-    monkeypatch.setattr(streaming, "_BLOCK_BYTES", streaming._LEAST_ROW_BYTES * BATCH * 2 * steps)
+    monkeypatch.setattr(
+        streamed_plan, "_BLOCK_BYTES", streamed_plan._LEAST_ROW_BYTES * BATCH * 2 * steps
+    )
 
 
 MESHES = {"1x1": (1, 1), "2x2": (2, 2)}

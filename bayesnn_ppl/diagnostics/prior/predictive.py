@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.diagnostics.diagnosis.tables import plain
-from bayesnn_ppl.diagnostics.prior import sentences as prior_words
+from bayesnn_ppl.diagnostics.prior import report_sentences
 from bayesnn_ppl.diagnostics.prior.class_collapse import ClassCollapse, collapse_of
 from bayesnn_ppl.diagnostics.prior.function_variation import (
     FunctionScale,
@@ -65,11 +65,11 @@ class PriorPredictive:
     functions: np.ndarray
 
     def __str__(self) -> str:
-        return prior_words.text(self)
+        return report_sentences.text(self)
 
     def _repr_html_(self) -> str:
         of = ("draws", f"{self.draws} at {self.rows} inputs")
-        rows = [("verdict", self.verdict), of, *prior_words.figure_lines(self)]
+        rows = [("verdict", self.verdict), of, *report_sentences.figure_lines(self)]
         return html_table(f"Prior predictive: {self.status}", rows)
 
     def _figures(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _judged(drawn: PriorDraws) -> PriorPredictive:
     if good.any():
         report = _measured(report, drawn, good)
         report = replace(report, status=_status(report))
-    return replace(report, verdict=" ".join(prior_words.sentences(report)))
+    return replace(report, verdict=" ".join(report_sentences.sentences(report)))
 
 
 def _measured(report: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> PriorPredictive:
@@ -190,11 +190,11 @@ def _measured(report: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> P
 def _status(report: PriorPredictive) -> PriorStatus:
     if report.classes is not None:
         share, even = float(np.median(report.classes.largest)), 1 / report.classes.classes
-        if share >= prior_words.COLLAPSED:
+        if share >= report_sentences.COLLAPSED:
             return "collapsed"
         return "leaning" if share > (1 + even) / 2 else "spread"
     assert report.scale is not None
-    if report.scale.constant_share >= prior_words.CONSTANT:
+    if report.scale.constant_share >= report_sentences.CONSTANT:
         return "flat"
     crossings = 0.0 if report.length is None else report.length.crossings
-    return "rough" if crossings >= prior_words.ROUGH else "varied"
+    return "rough" if crossings >= report_sentences.ROUGH else "varied"

@@ -18,7 +18,7 @@ from bayesnn_ppl.inference.approximations import (
     Repulsive,
     Variational,
 )
-from bayesnn_ppl.inference.training import checkpoints as training_record
+from bayesnn_ppl.inference.training import checkpoints
 
 linear = bnn.models.linear()
 learned = bnn.models.linear(prior=bnn.priors.learned_normal())
@@ -133,13 +133,13 @@ def test_a_checkpoint_counts(regression, whole, many_blocks, tmp_path, monkeypat
         return calls.count("climb") == 2
 
     fit(approximation, regression, end, out=tmp_path / "run")
-    original = training_record.TrainingRecord.restored
+    original = checkpoints.TrainingRecord.restored
 
     def other(record):
         found = original(record)
         return {n: a + 0.5 if ".parameters" in n else a for n, a in found.items()}
 
-    monkeypatch.setattr(training_record.TrainingRecord, "restored", other)
+    monkeypatch.setattr(checkpoints.TrainingRecord, "restored", other)
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     with pytest.raises(AssertionError):
         assert_same_bits(resumed, whole(approximation))
