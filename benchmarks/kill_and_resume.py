@@ -315,6 +315,7 @@ def _import_all() -> None:
     import zarr
 
     from bayesnn_ppl.inference import resuming
+    from bayesnn_ppl.inference.sampling import sampler
 
     assert numpyro.infer and xarray and zarr and resuming and sampler
     threads = len(os.listdir("/proc/self/task"))
