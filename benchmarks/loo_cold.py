@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bayesnn_ppl.metrics.importance_weights import log_weights, weighted_score
+from bayesnn_ppl.metrics.leave_one_out.importance_weights import log_weights, weighted_score
 
 NOISE, ROWS, WEIGHTS = 1.0, 40, (4, 12)
 TEMPERATURES, DRAWS = (1.0, 0.5, 0.25, 0.1), (1000, 4000)

@@ -28,7 +28,7 @@ from bayesnn_ppl.diagnostics.prior.traced_model import (
     inspect_prior,
 )
 from bayesnn_ppl.inference.contract import ModelSummary
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["DENSITIES", "Quantities"]

@@ -12,7 +12,7 @@ from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.data.common.target import Labels
-from bayesnn_ppl.likelihoods.observed import undrawn
+from bayesnn_ppl.likelihoods.common.observed import undrawn
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
 from bayesnn_ppl.modeling.discrete_latents import check_discrete
 from bayesnn_ppl.modeling.random_networks import in_short, network_advice

@@ -3,22 +3,26 @@
 from typing import Any as _Any
 
 from bayesnn_ppl.core.arguments import no_attribute as _no_attribute
-from bayesnn_ppl.likelihoods.base import Likelihood
-from bayesnn_ppl.likelihoods.bernoulli import bernoulli_likelihood as bernoulli
-from bayesnn_ppl.likelihoods.categorical import categorical_likelihood as categorical
+from bayesnn_ppl.likelihoods.common.base import Likelihood
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 from bayesnn_ppl.likelihoods.dirty import dirty_likelihood as dirty
-from bayesnn_ppl.likelihoods.gaussian import gaussian_likelihood as gaussian
-from bayesnn_ppl.likelihoods.heteroscedastic import heteroscedastic_likelihood as heteroscedastic
-from bayesnn_ppl.likelihoods.laplace import laplace_likelihood as laplace
-from bayesnn_ppl.likelihoods.mixture_density import mixture_density_likelihood as mixture_density
-from bayesnn_ppl.likelihoods.negative_binomial import (
+from bayesnn_ppl.likelihoods.families.bernoulli import bernoulli_likelihood as bernoulli
+from bayesnn_ppl.likelihoods.families.categorical import categorical_likelihood as categorical
+from bayesnn_ppl.likelihoods.families.gaussian import gaussian_likelihood as gaussian
+from bayesnn_ppl.likelihoods.families.heteroscedastic import (
+    heteroscedastic_likelihood as heteroscedastic,
+)
+from bayesnn_ppl.likelihoods.families.laplace import laplace_likelihood as laplace
+from bayesnn_ppl.likelihoods.families.mixture_density import (
+    mixture_density_likelihood as mixture_density,
+)
+from bayesnn_ppl.likelihoods.families.negative_binomial import (
     negative_binomial_likelihood as negative_binomial,
 )
-from bayesnn_ppl.likelihoods.ordinal import ordinal_likelihood as ordinal
-from bayesnn_ppl.likelihoods.poisson import poisson_likelihood as poisson
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
-from bayesnn_ppl.likelihoods.quantile import quantile_pseudo_likelihood as quantile
-from bayesnn_ppl.likelihoods.student_t import student_t_likelihood as student_t
+from bayesnn_ppl.likelihoods.families.ordinal import ordinal_likelihood as ordinal
+from bayesnn_ppl.likelihoods.families.poisson import poisson_likelihood as poisson
+from bayesnn_ppl.likelihoods.families.quantile import quantile_pseudo_likelihood as quantile
+from bayesnn_ppl.likelihoods.families.student_t import student_t_likelihood as student_t
 
 __all__ = [
     "Likelihood",

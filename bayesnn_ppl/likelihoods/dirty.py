@@ -17,8 +17,8 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.likelihoods import augmentations
-from bayesnn_ppl.likelihoods.base import Likelihood
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.common.base import Likelihood
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
 __all__ = ["DirtyInputs", "DirtyLabels", "DirtyLikelihood", "dirty_likelihood"]
 

@@ -15,13 +15,13 @@ import numpyro
 from jax.typing import ArrayLike
 
 from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.likelihoods.base import Likelihood
+from bayesnn_ppl.likelihoods.common.base import Likelihood
 from bayesnn_ppl.modeling.dropout_layers import live_dropout
 from bayesnn_ppl.modeling.random_networks import random_network
 from bayesnn_ppl.modeling.temperature import ColdModel, positive_temperature, tempered
 from bayesnn_ppl.modeling.training_noise import training_key
-from bayesnn_ppl.priors.base import Prior
-from bayesnn_ppl.priors.patterns import by_name
+from bayesnn_ppl.priors.common.base import Prior
+from bayesnn_ppl.priors.common.patterns import by_name
 
 __all__ = ["BayesianNetwork", "bayesian_network", "check_inputs", "minibatch"]
 

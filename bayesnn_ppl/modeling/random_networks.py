@@ -12,9 +12,9 @@ from numpyro.distributions import Unit
 from numpyro.primitives import _PYRO_STACK, Messenger
 
 from bayesnn_ppl.core.arguments import natural
-from bayesnn_ppl.priors.base import NetworkPrior, Prior
-from bayesnn_ppl.priors.fitting import checked_prior
-from bayesnn_ppl.priors.tables import assembled
+from bayesnn_ppl.priors.common.base import NetworkPrior, Prior
+from bayesnn_ppl.priors.common.fitting import checked_prior
+from bayesnn_ppl.priors.common.tables import assembled
 
 __all__ = ["explained", "in_short", "network_advice", "random_network"]
 

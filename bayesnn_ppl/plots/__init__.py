@@ -5,21 +5,21 @@ has to be closed. Save a figure with `figure.savefig(path)`; a notebook displays
 a cell.
 """
 
-from bayesnn_ppl.plots.calibration import plot_calibration
 from bayesnn_ppl.plots.comparison import plot_comparison
-from bayesnn_ppl.plots.coverage import plot_coverage
-from bayesnn_ppl.plots.pit import plot_pit
-from bayesnn_ppl.plots.posterior_predictive import plot_posterior_predictive
 from bayesnn_ppl.plots.posterior_surface import plot_segment, plot_surface
-from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
-from bayesnn_ppl.plots.predictive_band import plot_band
+from bayesnn_ppl.plots.predictions.calibration import plot_calibration
+from bayesnn_ppl.plots.predictions.coverage import plot_coverage
+from bayesnn_ppl.plots.predictions.pit import plot_pit
+from bayesnn_ppl.plots.predictions.posterior_predictive import plot_posterior_predictive
+from bayesnn_ppl.plots.predictions.predicted_observed import plot_predicted_observed
+from bayesnn_ppl.plots.predictions.predictive_band import plot_band
+from bayesnn_ppl.plots.predictions.reliability import plot_reliability
 from bayesnn_ppl.plots.prior import (
     plot_class_collapse,
     plot_function_draws,
     plot_function_surfaces,
     plot_layers,
 )
-from bayesnn_ppl.plots.reliability import plot_reliability
 from bayesnn_ppl.plots.rhat_histogram import plot_rhat
 from bayesnn_ppl.plots.severity import plot_severity
 from bayesnn_ppl.plots.study import plot_study

@@ -24,7 +24,7 @@ from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.metrics.leave_one_out_checks import (
+from bayesnn_ppl.metrics.leave_one_out.checks import (
     likelihood_temperature,
     refuse_unweightable,
     require_training_data,

@@ -18,7 +18,7 @@ from numpyro.distributions import constraints
 from bayesnn_ppl.core.derivatives import derivatives_along
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.likelihoods.observed import (
+from bayesnn_ppl.likelihoods.common.observed import (
     BERNOULLI,
     CATEGORICAL,
     base_distribution,
@@ -32,7 +32,7 @@ from bayesnn_ppl.likelihoods.observed import (
     predicted_shape,
     undrawn,
 )
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
 
 __all__ = [

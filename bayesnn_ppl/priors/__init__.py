@@ -5,26 +5,26 @@ which may itself call `numpyro.sample`; a `NetworkPrior` over several parameters
 of name patterns to any of these.
 """
 
-from bayesnn_ppl.priors.base import NetworkPrior, Prior
-from bayesnn_ppl.priors.binary import bernoulli_weights
-from bayesnn_ppl.priors.fan_in import fan_in_normal, glorot_normal, he_normal
-from bayesnn_ppl.priors.filters import correlated_filters
-from bayesnn_ppl.priors.fitting import constrained
-from bayesnn_ppl.priors.gates import lstm_gates
-from bayesnn_ppl.priors.generalised import GeneralisedNormal, generalised_normal
-from bayesnn_ppl.priors.heavy_tailed import cauchy, laplace, logistic, student_t
-from bayesnn_ppl.priors.hierarchy import hierarchical, residual_blocks
-from bayesnn_ppl.priors.iid import normal
-from bayesnn_ppl.priors.joint import joint_normal
-from bayesnn_ppl.priors.learned import learned_normal
-from bayesnn_ppl.priors.mixtures import normal_mixture, spike_and_slab
-from bayesnn_ppl.priors.multivariate import kronecker_normal, multivariate_normal
-from bayesnn_ppl.priors.noninformative import jeffreys
-from bayesnn_ppl.priors.patterns import by_name
-from bayesnn_ppl.priors.published import bnn_hmc, cold_posterior_bnn
-from bayesnn_ppl.priors.scale_mixture import inverse_gamma_scale
-from bayesnn_ppl.priors.sequential import empirical
-from bayesnn_ppl.priors.shrinkage import horseshoe, regularised_horseshoe
+from bayesnn_ppl.priors.common.base import NetworkPrior, Prior
+from bayesnn_ppl.priors.common.fitting import constrained
+from bayesnn_ppl.priors.common.patterns import by_name
+from bayesnn_ppl.priors.elementwise.binary import bernoulli_weights
+from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal, glorot_normal, he_normal
+from bayesnn_ppl.priors.elementwise.generalised import GeneralisedNormal, generalised_normal
+from bayesnn_ppl.priors.elementwise.heavy_tailed import cauchy, laplace, logistic, student_t
+from bayesnn_ppl.priors.elementwise.iid import normal
+from bayesnn_ppl.priors.elementwise.mixtures import normal_mixture, spike_and_slab
+from bayesnn_ppl.priors.elementwise.noninformative import jeffreys
+from bayesnn_ppl.priors.elementwise.published import bnn_hmc, cold_posterior_bnn
+from bayesnn_ppl.priors.elementwise.scale_mixture import inverse_gamma_scale
+from bayesnn_ppl.priors.elementwise.shrinkage import horseshoe, regularised_horseshoe
+from bayesnn_ppl.priors.structured.filters import correlated_filters
+from bayesnn_ppl.priors.structured.gates import lstm_gates
+from bayesnn_ppl.priors.structured.hierarchy import hierarchical, residual_blocks
+from bayesnn_ppl.priors.structured.joint import joint_normal
+from bayesnn_ppl.priors.structured.learned import learned_normal
+from bayesnn_ppl.priors.structured.multivariate import kronecker_normal, multivariate_normal
+from bayesnn_ppl.priors.structured.sequential import empirical
 
 __all__ = [
     "GeneralisedNormal",

@@ -6,7 +6,7 @@ import pytest
 from bayesnn_ppl.data import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedTarget
 from bayesnn_ppl.metrics import k_fold, loo
-from bayesnn_ppl.metrics.folds import _deal
+from bayesnn_ppl.metrics.cross_validation.folds import _deal
 from tests.metrics.linear_draws import exact_posterior, log_scores, without_each_row
 
 

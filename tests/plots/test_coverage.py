@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bayesnn_ppl.plots.coverage import plot_coverage
+from bayesnn_ppl.plots.predictions.coverage import plot_coverage
 
 
 def test_the_curve_and_the_diagonal():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayesnn_ppl.plots.predicted_observed import plot_predicted_observed
+from bayesnn_ppl.plots.predictions.predicted_observed import plot_predicted_observed
 
 Y = np.array([1.0, 2.0, 3.0, 4.0])
 MEAN = np.array([1.5, 2.0, 5.0, 4.0])

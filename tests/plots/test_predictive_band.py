@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayesnn_ppl.plots.predictive_band import plot_band
+from bayesnn_ppl.plots.predictions.predictive_band import plot_band
 
 X = np.array([2.0, 0.0, 1.0])
 MEAN = np.array([20.0, 0.0, 10.0])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayesnn_ppl.plots.reliability import plot_reliability
+from bayesnn_ppl.plots.predictions.reliability import plot_reliability
 
 
 def test_bins_gaps_shares_and_calibration_error():

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bayesnn_ppl import priors
 from bayesnn_ppl.core.identity import identity_key
-from bayesnn_ppl.priors.fitting import distribution_of
+from bayesnn_ppl.priors.common.fitting import distribution_of
 from tests.priors.laws import SMALLEST_P, largest_z, same_law
 
 PARAMETERS = {  # name -> shape, fan-in

@@ -16,7 +16,7 @@ from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
-from bayesnn_ppl.priors.fitting import distribution_of
+from bayesnn_ppl.priors.common.fitting import distribution_of
 from tests.priors.laws import MLP, ROWS, SMALLEST_P, same_law, shapes_of, trace_of
 
 LINEAR = bnn.nn.MLP((), outputs=1)  # kernel (d, 1), bias (1,)

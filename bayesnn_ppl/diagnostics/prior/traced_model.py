@@ -12,7 +12,7 @@ from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers, networks_called
-from bayesnn_ppl.likelihoods.observed import (
+from bayesnn_ppl.likelihoods.common.observed import (
     BERNOULLI,
     CATEGORICAL,
     base_distribution,
@@ -20,7 +20,7 @@ from bayesnn_ppl.likelihoods.observed import (
     undrawn,
 )
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
-from bayesnn_ppl.priors.scale_mixture import CANCELLING
+from bayesnn_ppl.priors.elementwise.scale_mixture import CANCELLING
 
 __all__ = [
     "Kind",

@@ -12,8 +12,8 @@ from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori 
 from bayesnn_ppl.inference.approximations.trained_networks.repulsive import Repulsive
 from bayesnn_ppl.inference.approximations.trained_networks.sngp import SNGP
 from bayesnn_ppl.inference.approximations.variational.empirical_bayes import EmpiricalBayes
+from bayesnn_ppl.inference.approximations.variational.guides.quantile_guides import inverse_cdf
 from bayesnn_ppl.inference.approximations.variational.natural_gradient import NaturalGradient
-from bayesnn_ppl.inference.approximations.variational.quantile_guides import inverse_cdf
 from bayesnn_ppl.inference.approximations.variational.variational import Variational
 
 __all__ = [

@@ -17,8 +17,8 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import Variational, inverse_cdf
 from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational.convergence_checks import still_rising
+from bayesnn_ppl.inference.approximations.variational.guides.quantile_guides import _ByQuantile
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
-from bayesnn_ppl.inference.approximations.variational.quantile_guides import _ByQuantile
 from bayesnn_ppl.inference.approximations.variational.target import learned_sites
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Problem

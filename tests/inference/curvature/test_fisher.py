@@ -12,7 +12,7 @@ from bayesnn_ppl.inference.approximations.curvature.fisher import (
     refuse_unknown,
     whitened_parameters,
 )
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
 # A distribution as a function of a vector that its parameters depend on, not linearly.
 FAMILIES = {

@@ -17,8 +17,8 @@ import numpyro.distributions as dist
 from jax.interpreters import partial_eval
 from jax.lax import stop_gradient
 
-from bayesnn_ppl.likelihoods.observed import base_distribution
-from bayesnn_ppl.likelihoods.pseudo import PseudoLikelihood
+from bayesnn_ppl.likelihoods.common.observed import base_distribution
+from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
 __all__ = ["moved_parameters", "refuse_unknown", "whitened_parameters"]
 

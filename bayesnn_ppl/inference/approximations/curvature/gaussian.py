@@ -38,7 +38,7 @@ from bayesnn_ppl.inference.approximations.curvature.selection import (
     rows_at_once,
 )
 from bayesnn_ppl.inference.fitting.problem import Problem
-from bayesnn_ppl.likelihoods.observed import base_distribution
+from bayesnn_ppl.likelihoods.common.observed import base_distribution
 
 __all__ = [
     "AroundMode",

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.likelihoods.observed import BERNOULLI, CATEGORICAL, base_distribution
+from bayesnn_ppl.likelihoods.common.observed import BERNOULLI, CATEGORICAL, base_distribution
 from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["probit_probabilities"]

@@ -14,7 +14,7 @@ from numpyro.infer import autoguide
 
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import Mode, find_mode
-from bayesnn_ppl.inference.approximations.variational.guides import group_sites, size_of
+from bayesnn_ppl.inference.approximations.variational.guides.choices import group_sites, size_of
 from bayesnn_ppl.inference.approximations.variational.target import Target, learned_sites
 from bayesnn_ppl.inference.fitting.problem import Finding, Problem
 from bayesnn_ppl.inference.training.plan import check_minibatches, resolve_training_start

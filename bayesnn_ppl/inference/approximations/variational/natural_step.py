@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesnn_ppl.core.fast_normals import standard_normal, steps_at_once
-from bayesnn_ppl.inference.approximations.variational.mean_field import (
+from bayesnn_ppl.inference.approximations.variational.guides.mean_field import (
     normal_log_density,
 )
 from bayesnn_ppl.inference.approximations.variational.target import (

@@ -13,15 +13,18 @@ from numpyro.infer import autoguide
 
 from bayesnn_ppl.core.arguments import natural, near_misses, positive, readable, whole_number
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
-from bayesnn_ppl.inference.approximations.variational.autoguide_family import Guided, make_guide
-from bayesnn_ppl.inference.approximations.variational.guides import (
+from bayesnn_ppl.inference.approximations.variational.guides.autoguide_family import (
+    Guided,
+    make_guide,
+)
+from bayesnn_ppl.inference.approximations.variational.guides.choices import (
     check_guide,
     has_flow,
     has_scale,
 )
+from bayesnn_ppl.inference.approximations.variational.guides.laplace_guide import laplace_draws
+from bayesnn_ppl.inference.approximations.variational.guides.mean_field import MeanField
 from bayesnn_ppl.inference.approximations.variational.initialisation import Begun, begin_target
-from bayesnn_ppl.inference.approximations.variational.laplace_guide import laplace_draws
-from bayesnn_ppl.inference.approximations.variational.mean_field import MeanField
 from bayesnn_ppl.inference.approximations.variational.optimisation_loop import GradientClimb, climb
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,

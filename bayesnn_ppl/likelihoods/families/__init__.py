@@ -1,0 +1,1 @@
+"""Likelihoods, one file each."""

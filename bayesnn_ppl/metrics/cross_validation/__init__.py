@@ -1,0 +1,1 @@
+"""Scores of rows that a posterior was fitted without."""

@@ -1,0 +1,1 @@
+"""What a prior may be, and what all families share."""

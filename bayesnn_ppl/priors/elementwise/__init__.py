@@ -1,0 +1,1 @@
+"""Priors that give every parameter a distribution of its own."""

@@ -1,0 +1,1 @@
+"""Priors with dependence between parameters: hierarchies, covariances, whole networks."""
