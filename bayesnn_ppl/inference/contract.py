@@ -21,7 +21,20 @@ from bayesnn_ppl.modeling.training_noise import KeyedProgram
 from bayesnn_ppl.posterior.mixture import base_distribution, check_support, likelihood_name
 from bayesnn_ppl.storage import variable_names
 
-__all__ = ["ModelSummary", "check_task", "inspect_model", "observed_distribution"]
+__all__ = [
+    "RANDOM_DENSITY",
+    "WITHOUT_NOISE",
+    "ModelSummary",
+    "check_task",
+    "inspect_model",
+    "observed_distribution",
+]
+
+# Parts of errors of methods that need the density itself.
+RANDOM_DENSITY = (
+    "The program's log density is random in training (augmented inputs, or live dropout)"
+)
+WITHOUT_NOISE = "or the likelihood without augmentation and dropout."
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,18 @@ from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import check_task, inspect_model
+from bayesnn_ppl.inference.contract import (
+    RANDOM_DENSITY,
+    WITHOUT_NOISE,
+    ModelSummary,
+    check_task,
+    inspect_model,
+)
 from bayesnn_ppl.inference.fitting.problem import Approximation, Fitted, Problem
+from bayesnn_ppl.inference.fitting.provenance import describe_fit
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
-from bayesnn_ppl.inference.runtime.noisy_models import check_training_of_noise
-from bayesnn_ppl.inference.runtime.provenance import describe_fit
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
 from bayesnn_ppl.modeling.training_noise import clean
@@ -255,13 +260,25 @@ def make_fit(
     targets = check_targets(y, "y", float64=float64)
     summary = inspect_model(model, inputs, targets, all_rows=not simulated)
     check_task(y, summary)
-    check_training_of_noise(approximation, summary)
+    _check_noise(approximation, summary)
     if summary.discrete:
         targets = targets.astype(np.int32)
     keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
     problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
     units, dataset = (getattr(y, name, None) for name in ("standardisation", "dataset"))
     return Fit(approximation, problem, keep, probe, units, dataset)
+
+
+def _check_noise(approximation: Any, summary: ModelSummary) -> None:
+    """Raise ValueError unless the approximation asks no more of the density than gradients."""
+    if summary.noisy and not getattr(approximation, "takes_noise", False):
+        raise ValueError(
+            f"{RANDOM_DENSITY}, and {type(approximation).__name__} evaluates it for more than a "
+            "step of training: as a curvature, an evidence, a bound or a force, where each number would "
+            "be another one. `MAP` and `Ensemble` take it, with fresh noise each step; "
+            "so do minibatch kernels such as `bnn.kernels.SGHMC`. Use one of these, "
+            f"{WITHOUT_NOISE}"
+        )
 
 
 def _model_of(approximation: Any) -> Any:

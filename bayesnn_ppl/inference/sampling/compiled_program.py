@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.core.identity import identity_key
-from bayesnn_ppl.core.mesh import everywhere, own_part, spread
+from bayesnn_ppl.core.mesh import everywhere, spread
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.sampling.traced_functions import (
@@ -27,7 +27,7 @@ from bayesnn_ppl.inference.sampling.traced_functions import (
     everything_kept,
 )
 
-__all__ = ["Program", "arrays_to_state", "compile_program", "state_to_arrays"]
+__all__ = ["Program", "compile_program"]
 
 _BLOCK_BYTES = 2**26
 
@@ -180,56 +180,6 @@ def _compile(
     return Program(
         start_compiled, advance_compiled, block, place, state, time.perf_counter() - began
     )
-
-
-def state_to_arrays(state: Any, chains: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
-    """A sampler's state as arrays named by their place; PRNG keys as their raw words.
-
-    Args:
-        state: of all chains.
-        chains: (begin, end) of those that this process writes, of several processes.
-    """
-    leaves = jax.tree_util.tree_flatten_with_path(state)[0]
-    return {jax.tree_util.keystr(path): own_part(_raw(leaf), chains) for path, leaf in leaves}
-
-
-def _raw(leaf: jax.Array) -> jax.Array:
-    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return jax.random.key_data(leaf) if is_key else leaf
-
-
-def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
-    """Put a state that `state_to_arrays` gave back on the devices.
-
-    Args:
-        arrays: what it gave.
-        shapes: the state's shapes, dtypes and shardings, as that of a `Program`.
-
-    Raises:
-        ValueError: names, shapes or dtypes are not those.
-    """
-
-    def place(path: Any, shape: Any) -> jax.Array:
-        name = jax.tree_util.keystr(path)
-        is_key = jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key)
-        array = arrays.get(name)
-        fits = array is not None and (
-            is_key or (array.shape == shape.shape and array.dtype == shape.dtype)
-        )
-        if array is None or not fits:
-            raise ValueError(
-                f"The checkpoint does not fit this run: `{name}` is "
-                + ("missing." if array is None else f"{array.dtype}{array.shape}, ")
-                + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
-                + "It was made by another kernel, or another version of NumPyro or bayesnn_ppl."
-            )
-        if is_key and jax.process_count() == 1:
-            words = jax.random.wrap_key_data(jax.numpy.asarray(array))
-            return jax.device_put(words, shape.sharding)
-        leaf = spread(array, shape.sharding)
-        return jax.random.wrap_key_data(leaf) if is_key else leaf
-
-    return jax.tree_util.tree_map_with_path(place, shapes)
 
 
 def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:

@@ -24,13 +24,14 @@ from bayesnn_ppl.inference.runtime.interrupts import heard, uninterrupted, what_
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.runtime.metrics_log import Watch
-from bayesnn_ppl.inference.runtime.noisy_models import check_kernel_of_noise
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
-from bayesnn_ppl.inference.runtime.provenance import describe_run, kept
+from bayesnn_ppl.inference.runtime.provenance import kept
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
 from bayesnn_ppl.inference.sampling.chain_starts import network_sites, resolve_start
 from bayesnn_ppl.inference.sampling.compiled_program import compile_program
+from bayesnn_ppl.inference.sampling.noisy_models import check_kernel_of_noise
 from bayesnn_ppl.inference.sampling.process_share import Share, check_sharing, share_of
+from bayesnn_ppl.inference.sampling.provenance import describe_run
 from bayesnn_ppl.inference.sampling.run import Progress, Run
 from bayesnn_ppl.inference.sampling.streamed_plan import (
     StreamPlan,

@@ -20,13 +20,10 @@ from bayesnn_ppl.inference.runtime.interrupts import uninterrupted
 from bayesnn_ppl.inference.runtime.keep import Probe
 from bayesnn_ppl.inference.runtime.metrics_log import Watch
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
+from bayesnn_ppl.inference.runtime.state_arrays import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
 from bayesnn_ppl.inference.sampling.chain_starts import explain_faults
-from bayesnn_ppl.inference.sampling.compiled_program import (
-    Program,
-    arrays_to_state,
-    state_to_arrays,
-)
+from bayesnn_ppl.inference.sampling.compiled_program import Program
 from bayesnn_ppl.inference.sampling.process_share import Share
 from bayesnn_ppl.inference.sampling.traced_functions import Settings
 from bayesnn_ppl.storage import variable_names

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
-from bayesnn_ppl.inference.sampling.compiled_program import arrays_to_state, state_to_arrays
+from bayesnn_ppl.inference.runtime.state_arrays import arrays_to_state, state_to_arrays
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
 from bayesnn_ppl.inference.training.compiled_program import TrainingProgram, compile_training
 from bayesnn_ppl.inference.training.plan import TrainingPlan
