@@ -274,8 +274,8 @@ def _check_noise(approximation: Any, summary: ModelSummary) -> None:
     if summary.noisy and not getattr(approximation, "takes_noise", False):
         raise ValueError(
             f"{RANDOM_DENSITY}, and {type(approximation).__name__} evaluates it for more than a "
-            "step of training: as a curvature, an evidence, a bound or a force, where each number would "
-            "be another one. `MAP` and `Ensemble` take it, with fresh noise each step; "
+            "step of training: as a curvature, an evidence, a bound or a force, where each number "
+            "would be another one. `MAP` and `Ensemble` take it, with fresh noise each step; "
             "so do minibatch kernels such as `bnn.kernels.SGHMC`. Use one of these, "
             f"{WITHOUT_NOISE}"
         )

@@ -22,8 +22,8 @@ def check_kernel_of_noise(kernel: Any, summary: ModelSummary) -> None:
     if not isinstance(kernel, StochasticGradientKernel):
         raise ValueError(
             f"{RANDOM_DENSITY}, and {name} needs one number at each position: with a fresh one "
-            f"each time there is no target that it leaves invariant, and with one noise for all steps it "
-            f"would be the posterior of another data set. {use}"
+            "each time there is no target that it leaves invariant, and with one noise for all "
+            f"steps it would be the posterior of another data set. {use}"
         )
     if kernel.accept_step:
         raise ValueError(
@@ -33,6 +33,6 @@ def check_kernel_of_noise(kernel: Any, summary: ModelSummary) -> None:
     if kernel._gradient.full:
         raise ValueError(
             f"{RANDOM_DENSITY}, and `gradient={kernel._gradient}` of {name} takes a full gradient "
-            "for exact, which here has the noise of one draw: every step until the next anchor would "
-            f'be off by it. Use `gradient="minibatch"`, {WITHOUT_NOISE}'
+            "for exact, which here has the noise of one draw: every step until the next anchor "
+            f'would be off by it. Use `gradient="minibatch"`, {WITHOUT_NOISE}'
         )
