@@ -36,7 +36,7 @@ def files():
 
 def layers():
     contracts = project()["tool"]["importlinter"]["contracts"]
-    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
+    (contract,) = [one for one in contracts if one.get("containers") == ["bayesnn_ppl"]]
     return [re.findall(r"\w+", layer) for layer in contract["layers"]]
 
 
