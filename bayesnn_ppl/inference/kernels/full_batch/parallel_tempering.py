@@ -200,7 +200,7 @@ class ParallelTempering(ModelKernel):
         key, noise_key, accept_key, length_key, swap_key = jax.random.split(state.rng_key, 5)
         noise = jax.random.normal(noise_key, points.shape, dtype)
         uniform = jax.random.uniform(accept_key, (rungs,), dtype)
-        leapfrogs = jax.random.randint(length_key, (), 1, self._num_leapfrogs + 1)
+        leapfrogs = jax.random.randint(length_key, (), 1, self._num_leapfrogs + 1, jnp.int32)
 
         def step(vector: Any, beta: Any, noise: Any, uniform: Any, step_size: Any) -> Any:
             rung = Rung(**vars(density), inverse_temperature=beta)
