@@ -126,8 +126,8 @@ jax.config.update("jax_num_cpu_devices", 4)
 import numpy as np
 from numpyro.infer import NUTS
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference import block_loop, sinks
-block_loop.BLOCK_SECONDS, sinks._COMMIT_SECONDS = 0.0005, 0.0  # many blocks, each committed
+from bayesnn_ppl.inference.runtime import block_loop, draw_writers
+block_loop.BLOCK_SECONDS, draw_writers._COMMIT_SECONDS = 0.0005, 0.0  # many blocks, each committed
 x, y = np.load(sys.argv[2]), np.load(sys.argv[3])
 kernel = NUTS(bnn.models.linear(), max_tree_depth=4)
 def slowly(progress):

@@ -16,6 +16,7 @@ from bayesnn_ppl.data.streaming.row_order import RowOrder
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.sampling import streamed_plan
+from bayesnn_ppl.inference.sampling.plan import make_plan
 from bayesnn_ppl.inference.sampling.streamed_run import RowBlocks
 
 ROWS, BATCH, STEPS = 52, 8, 6
@@ -172,7 +173,7 @@ class Slow:
 def test_the_next_block_is_read_while_the_present_one_is_used(monkeypatch):
     in_small_blocks(monkeypatch, STEPS)
     source = Slow()
-    settings = bnn.inference.plan.make_plan(
+    settings = make_plan(
         kernel(), *stream(source), **PLAN, chain_method="parallel", mesh=bnn.device_mesh(1)
     )
     source.read.clear()
