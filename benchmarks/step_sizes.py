@@ -26,21 +26,17 @@ def search(model: str, data: str) -> dict[str, Any]:
 
     jax.config.update("jax_num_cpu_devices", 2)
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.cli import zoo
-    from bayesnn_ppl.cli.commands import build_parser
-    from bayesnn_ppl.cli.kernels import find_step
-    from bayesnn_ppl.cli.methods import apply_method
+    from bayesnn_ppl.settings import models
+    from bayesnn_ppl.settings.kernels import find_step
 
-    typed = f"sample {model} --data {data} --kernel sghmc --batch-size {BATCH} --step-size auto"
-    arguments = build_parser()[0].parse_args(typed.split())
-    apply_method(arguments)
-    options = vars(arguments)
+    chosen = {"kernel": "sghmc", "settings": {"batch_size": BATCH, "step_size": "auto"}}
     dataset = bnn.data.load(data)
-    program = zoo.build(model, {}, task=dataset.task, classes=dataset.classes)
+    x, y = dataset.train
+    program = models.build(model, {}, task=dataset.task, classes=dataset.classes)
     tried: list[str] = []
     began, processor = time.perf_counter(), time.process_time()
     try:
-        step, why = find_step(program, *dataset.train, options, report=tried.append), None
+        step, why = find_step(program, x, y, chosen, chains=4, seed=0, report=tried.append), None
     except ValueError as error:
         step, why = None, str(error)
     return {
@@ -57,11 +53,11 @@ def search(model: str, data: str) -> dict[str, Any]:
 def pairs() -> list[tuple[str, str]]:
     """The models for tables, each with the bundled sets that it can learn."""
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.cli import zoo
+    from bayesnn_ppl.settings import models
 
     tasks = {name: bnn.data.load(name).task for name in BUNDLED}
-    models = [name for name in zoo.names() if zoo.input_kind(name) == "tables"]
-    return [(m, d) for m in models for d in BUNDLED if tasks[d] in zoo.tasks(m)]
+    models = [name for name in models.names() if models.input_kind(name) == "tables"]
+    return [(m, d) for m in models for d in BUNDLED if tasks[d] in models.tasks(m)]
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """From the arguments of the shell to an exit status: 0 done, 1 failed, 2 wrong usage."""
 
-import argparse
 import gc
 import os
 import shlex
@@ -8,17 +7,17 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.compilation_cache import is_about_an_entry, keep_compiled_programs
-from bayesnn_ppl.cli.output import complain
-from bayesnn_ppl.cli.parser import Parser
+from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
+from bayesnn_ppl.cli.shared.compilation_cache import is_about_an_entry, keep_compiled_programs
+from bayesnn_ppl.cli.shared.output import note, print_error
+from bayesnn_ppl.core.arguments import near_misses
 
 __all__ = ["main"]
 
-_COMPILING = "bayesnn-compiles"  # inference.program_cache.COMPILING, without importing JAX
+_COMPILING = "bayesnn-compiles"  # inference.runtime.program_cache.COMPILING, without importing JAX
 _EXPECTED = (ValueError, TypeError, RuntimeError, OSError, ImportError)
 
 
@@ -33,19 +32,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = _parse(given)
-    except SystemExit as leaving:  # argparse leaves on --help (0) and on an error (2)
+        call, output = _parse(given)
+    except SystemExit as leaving:
         return int(leaving.code or 0)
-    if arguments is None:
-        return 0
     own = argv is None  # a process of its own, whose settings are nobody else's
-    if own and not arguments.no_compilation_cache:
+    if output is None:  # help, or the version
+        call()
+        return 0
+    if own and not output.no_compilation_cache:
         keep_compiled_programs()
     # The place of a warning inside the library says nothing to a user of the shell.
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            status = _run(arguments)
+            status = _run(call, output)
     finally:
         if own:  # the process ends: its last collection takes 0.7 s
             gc.freeze()
@@ -64,35 +64,67 @@ def _leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _parse(given: list[str]) -> argparse.Namespace | None:
-    parser, commands = build_parser()
-    if not given:
-        parser.print_help()
-        return None
-    parser.check_command(given[0], commands)
-    arguments, unknown = parser.parse_known_args(given)
-    command: Parser = arguments.parser
-    command.refuse_unknown(unknown)
-    # A run remembers what was typed, so that its report can say how to have it again.
-    arguments.command = shlex.join(["bayesnn", *given])
-    return arguments
+def _parse(given: list[str]) -> tuple[Callable[[], Any], Any]:
+    """What to call, and the options of its output; None in their place for a help page.
 
+    Raises:
+        SystemExit: what was typed cannot be understood, and that was said.
+    """
+    from cyclopts import CycloptsError
 
-def _run(arguments: argparse.Namespace) -> int:
-    full = arguments.traceback or os.environ.get("BAYESNN_TRACEBACK", "") not in ("", "0")
+    first = given[0] if given else "--help"
+    if first.startswith("-"):
+        if first not in ("--help", "-h", "--version"):
+            name = first.split("=")[0]
+            _refuse("", f"`{name}` must stand after a command: `bayesnn COMMAND {name}`")
+    elif first not in COMMANDS:
+        _refuse("", f"There is no command `{first}`. {near_misses(first, COMMANDS)}")
+    app, words, options = app_for(given)
     try:
-        return arguments.run(arguments)
+        call, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        from bayesnn_ppl.cli.shared.usage_errors import as_sentence
+
+        _refuse(_command(words), as_sentence(error, options, words))
+    # A run remembers what was typed, so that its report can say how to have it again.
+    if "output" not in bound.signature.parameters:
+        return lambda: call(*bound.args, **bound.kwargs), None
+    from bayesnn_ppl.cli.shared.options import TYPED, Output
+
+    TYPED.set(shlex.join(["bayesnn", *words]))
+    output = bound.arguments.get("output", Output())
+    return lambda: call(*bound.args, **bound.kwargs), output
+
+
+def _command(words: list[str]) -> str:
+    """The words that stand for the command, such as `sample hmc`."""
+    return " ".join(words[:2] if words[0] in METHODS else words[:1])
+
+
+def _refuse(command: str, sentence: str) -> NoReturn:
+    """Say what is wrong in one line, and leave with status 2."""
+    if not sentence.endswith((".", "?")):
+        sentence += "."
+    where = f"bayesnn {command}".strip()
+    note(f"{where}: error: {sentence} See `{where} --help`.")
+    raise SystemExit(2)
+
+
+def _run(call: Callable[[], int], output: Any) -> int:
+    full = output.traceback or os.environ.get("BAYESNN_TRACEBACK", "") not in ("", "0")
+    try:
+        return call()
     except KeyboardInterrupt:
-        complain("Interrupted before the job was done.")
+        print_error("Interrupted before the job was done.")
     except BrokenPipeError:
         # The reader, such as `head`, has left: not even the interpreter's last flush may fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except _EXPECTED as error:
         _report(error, full)
-        complain(_sentence(error))
+        print_error(_sentence(error))
     except Exception as error:
         _report(error, full)
-        complain(
+        print_error(
             f"{type(error).__name__}: {error}. This looks like a bug in bayesnn_ppl. "
             "Run the same command with --traceback, and report what it shows."
         )
@@ -112,4 +144,4 @@ def _sentence(error: Exception) -> str:
 
 def _show_warning(message: Any, category: type[Warning], *place: Any) -> None:
     if not is_about_an_entry(str(message)):
-        complain(str(message), kind="warning")
+        print_error(str(message), kind="warning")

@@ -1,6 +1,10 @@
-"""Numbers and chains as a sentence writes them."""
+"""Numbers, chains, errors and this program's name as a sentence writes them."""
 
 import math
+import os
+import shutil
+import sys
+from pathlib import Path
 
 
 def round_up(value: float) -> int:
@@ -26,3 +30,20 @@ def percent(share: float) -> str:
     if 0 < share < 0.001:
         return f"{100 * share:.2g} %"
     return f"{math.floor(1000 * share + 1e-9) / 10:g} %"
+
+
+def as_sentence(error: BaseException) -> str:
+    """The message of an error as a sentence."""
+    text = str(error).strip() or type(error).__name__
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def program_name() -> str:
+    """What to type to run `bayesnn` again: its name, or its path where PATH has it not.
+
+    After `make demo` it is in `.venv/bin`, which is on nobody's PATH yet.
+    """
+    if shutil.which("bayesnn"):
+        return "bayesnn"
+    beside = Path(sys.executable).with_name("bayesnn")
+    return min(os.path.relpath(beside), str(beside), key=len) if beside.exists() else "bayesnn"

@@ -11,6 +11,7 @@ from bayesnn_ppl.experiments.recipe import (
     load_recipe,
     recipe_names,
 )
+from bayesnn_ppl.experiments.recipe_runs import RecipeRun, run_recipe
 from bayesnn_ppl.experiments.results import Results, read_results
 from bayesnn_ppl.experiments.running import Outcome, run_study
 from bayesnn_ppl.experiments.study import Arm, Cell, Study, load_study, study_names
@@ -25,6 +26,7 @@ __all__ = [
     "Problem",
     "Published",
     "Recipe",
+    "RecipeRun",
     "Results",
     "Scale",
     "Shift",
@@ -36,6 +38,7 @@ __all__ = [
     "play",
     "read_results",
     "recipe_names",
+    "run_recipe",
     "run_study",
     "study_names",
     "wheel_problem",

@@ -2,7 +2,7 @@
 
 A cell has a folder of its own, named by the hash of its settings. Its result is one file that is
 written beside and renamed, so it is there whole or not at all; a cell that has one is not run
-again. What runs a cell is handed in: the command line's runs are above this package.
+again.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.experiments.protocols import as_table
 from bayesnn_ppl.experiments.study import Cell, Study
+from bayesnn_ppl.experiments.study_cells import run_cell
 from bayesnn_ppl.storage.files import write_json
 
 __all__ = ["ENGINES", "Outcome", "result_file", "run_study"]
@@ -46,7 +47,7 @@ def run_study(
     study: Study,
     scale: str,
     folder: Path,
-    run_cell: RunCell,
+    run_cell: RunCell = run_cell,
     *,
     jobs: int = 1,
     engine: str = "processes",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesnn_ppl.cli.prior_families import prior_of
+from bayesnn_ppl.settings.prior_families import prior_of
 from benchmarks import prior_families
 from benchmarks.prior_families import BASE, paired, row_scores, sampling_error
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.app import app_for
+from bayesnn_ppl.settings.jobs import GROUPS, Sample
 
-# HMC compiles in half the time of NUTS, which the demo's test runs.
-TINY = "--kernel hmc --num-steps 3 --warmup 20 --draws 20 --chains 2".split()
+# Of `sample hmc`, which compiles in half the time of NUTS, which the demo's test runs.
+TINY = "--num-leapfrogs 3 --warmup 20 --draws 20 --chains 2".split()
 PROGRAM = '''
 import bayesnn_ppl as bnn
 import numpyro
@@ -27,6 +29,21 @@ def model(x, y=None, *, batch_size=None):
         x, y = bnn.minibatch(x, y)
         numpyro.sample("y", dist.Normal(x @ slope, 1.0), obs=y)
 '''
+
+
+def parsed(line):
+    """What `bayesnn` makes of a line: the arguments and groups of its command, by name."""
+    app, words, _ = app_for(line.split())
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    bound.apply_defaults()
+    return words, bound.arguments
+
+
+def sample_job(line):
+    """The job of `bayesnn sample` and the words of a line."""
+    words, found = parsed(f"sample {line}")
+    groups = {name: found[name] for name in GROUPS[Sample]}
+    return Sample(words[1], found["settings"], found["model"], **groups)
 
 
 def table(rows=40):
@@ -56,7 +73,7 @@ def here(tmp_path, monkeypatch):
 def linear_run(tmp_path_factory):
     """A run of linear regression on diabetes; tests only read it."""
     folder = tmp_path_factory.mktemp("runs") / "linear"
-    assert main(["sample", "linear", "--out", str(folder), "--quiet", *TINY]) == 0
+    assert main(["sample", "hmc", "linear", "--out", str(folder), "--quiet", *TINY]) == 0
     return folder
 
 
@@ -64,7 +81,9 @@ def linear_run(tmp_path_factory):
 def wine_run(tmp_path_factory):
     """A cold run of logistic regression on wine, on one device; tests only read it."""
     folder = tmp_path_factory.mktemp("runs") / "wine"
-    line = "sample logistic --data wine --posterior-temperature 0.5 --devices 1 --seed 3 --quiet"
+    line = (
+        "sample hmc logistic --data wine --posterior-temperature 0.5 --devices 1 --seed 3 --quiet"
+    )
     assert main([*line.split(), "--out", str(folder), *TINY]) == 0
     return folder
 
@@ -79,7 +98,7 @@ def first_session(tmp_path_factory):
     os.chdir(folder)
     try:
         with contextlib.redirect_stdout(shown):
-            line = "sample my_model.py --data my.csv --target price"
+            line = "sample hmc my_model.py --data my.csv --target price"
             assert main([*line.split(), *TINY]) == 0
     finally:
         os.chdir(before)

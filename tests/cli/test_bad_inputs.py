@@ -129,12 +129,13 @@ PROGRAMS = {
 COMMANDS = {
     "zero chains": ("sample --chains 0", 2, "--chains | at least 1"),
     "zero draws": ("sample --draws 0", 2, "--draws | at least 1"),
-    "fractional draws": ("sample --draws 1.5", 2, "--draws | whole number"),
+    "fractional draws": ("sample --draws 1.5", 2, "--draws | integer"),
     "negative noise": ("sample --noise-scale -1", 2, "--noise-scale | above 0"),
     "temperature zero": ("sample --temperature 0", 2, "--temperature | above 0"),
     "test fraction of one": ("sample --test-fraction 1", 2, "--test-fraction | between 0 and 1"),
     "hidden by name": ("sample --hidden big", 2, "--hidden | 50,50"),
-    "unknown kernel": ("sample --kernel nust", 2, "--kernel | `nuts`"),
+    "unknown kernel": ("sample nust", 1, "`nust` | `nuts`"),
+    "the kernel as an option": ("sample --kernel hmc", 2, "`bayesnn sample hmc mlp`"),
     "unknown option": ("sample --chians 3", 2, "`--chians` | `--chains`"),
     "abbreviated option": ("sample --chain 3", 2, "`--chain` | `--chains`"),
     "unknown command": ("smaple", 2, "`smaple` | `sample`"),
@@ -158,7 +159,7 @@ COMMANDS = {
         1,
         "`wine` is a data set, not a model | `bayesnn sample mlp --data wine`",
     ),
-    "no batch size": ("sample --kernel sghmc --step-size 1e-4", 1, "such as `--batch-size 64`"),
+    "no batch size": ("sample sghmc --step-size 1e-4", 1, "such as `--batch-size 64`"),
     "likelihoods in a list": (
         "sample mlp --data my.csv --target price --likelihood bernoulli",
         1,
@@ -198,31 +199,35 @@ COMMANDS = {
         "temper | once",
     ),
     "tree of hmc": (
-        "sample --kernel hmc --max-tree-depth 3",
-        1,
+        "sample hmc --max-tree-depth 3",
+        2,
         "hmc | --max-tree-depth; nuts has",
     ),
     "steps of nuts": (
-        "sample --num-steps 3",
-        1,
-        "nuts | --num-steps; hmc and parallel-tempering have | --max-tree-depth",
+        "sample --num-leapfrogs 3",
+        2,
+        "nuts | --num-leapfrogs; hmc and parallel-tempering have | --max-tree-depth",
     ),
-    "mass of mclmc": ("sample --kernel mclmc --mass identity", 1, "--mass | --preconditioning"),
-    "full jitter of hmc": ("sample --kernel hmc --jitter 1", 1, "jitter of HMC"),
-    "negative jitter": ("sample --kernel hmc --jitter -1", 2, "--jitter | from 0 to 1"),
+    "mass of mclmc": ("sample mclmc --mass identity", 2, "--mass | --preconditioning"),
+    "full jitter of hmc": ("sample hmc --jitter 1", 1, "jitter of HMC"),
+    "negative jitter": ("sample hmc --jitter -1", 1, "`jitter` of HMC"),
     "a ladder from above": (
-        "sample --kernel parallel-tempering --temperatures 4,2,1",
+        "sample parallel-tempering --temperatures 4,2,1",
         1,
         "begin with 1",
     ),
-    "a ladder of words": ("sample --temperatures hot,cold", 2, "--temperatures | hot"),
-    "one chain of chees": ("sample --kernel chees --chains 1", 1, "chees | --chains 4"),
+    "a ladder of words": (
+        "sample parallel-tempering --temperatures hot,cold",
+        2,
+        "--temperatures | hot",
+    ),
+    "one chain of chees": ("sample chees --chains 1", 1, "chees | --chains 4"),
     "chees without a warm-up": (
-        "sample --kernel chees --warmup 0",
+        "sample chees --warmup 0",
         1,
         "--trajectory-length | --warmup",
     ),
-    "unknown start": ("sample --init ensembel", 2, "--init | `ensemble`"),
+    "unknown start": ("sample --init ensembel", 2, "--init | ensemble"),
     "R-hat below one": ("sample --until-rhat 0.9", 2, "--until-rhat | above 1"),
     "no time": ("sample --max-time soon", 2, "--max-time | `soon` | `10m`"),
     "time zero": ("resume run --max-time 0s", 2, "--max-time | `0s`"),
@@ -235,9 +240,9 @@ COMMANDS = {
     "texts of a table": ("sample --num-words 10", 1, "`num_words` | `diabetes`"),
     "three tokens": ("sample --num-words 3", 2, "--num-words | at least 4"),
     "two lengths": (
-        "sample --kernel hmc --num-steps 3 --trajectory-length 1",
+        "sample hmc --num-leapfrogs 3 --trajectory-length 1",
         1,
-        "--num-steps | --trajectory-length",
+        "--num-leapfrogs | --trajectory-length",
     ),
     "uneven devices": ("sample --devices 3", 1, "4 chains | 3 devices"),
     "devices of one device": (
@@ -345,18 +350,18 @@ def test_a_bug_says_that_it_is_one(here, capsys, monkeypatch):
 
 def test_ctrl_c_of_a_run_that_goes_on_says_what_to_type(linear_run, capsys, monkeypatch):
     def interrupt(*args, **options):
-        raise KeyboardInterrupt("Interrupted. 3 of 9 draws are kept, and `resume` goes on.")
+        raise KeyboardInterrupt("Interrupted. 3 of 9 draws are kept, and `resume` continues.")
 
     monkeypatch.setattr("bayesnn_ppl.resume", interrupt)
     assert main(["resume", str(linear_run)]) == 1
-    assert f"bayesnn resume {linear_run}` goes on." in capsys.readouterr().err
+    assert f"bayesnn resume {linear_run}` continues." in capsys.readouterr().err
 
 
 def test_ctrl_c_before_the_first_draw(here, capsys, monkeypatch):
     def interrupt(*args, **options):
-        raise KeyboardInterrupt("Interrupted, and `resume` goes on from there.")
+        raise KeyboardInterrupt("Interrupted, and `resume` continues from there.")
 
     monkeypatch.setattr("bayesnn_ppl.sample", interrupt)
     assert main(["sample", "linear"]) == 1
-    assert "resume runs/diabetes-linear` goes on from there." in capsys.readouterr().err
+    assert "resume runs/diabetes-linear` continues from there." in capsys.readouterr().err
     assert not (here / "runs" / "diabetes-linear").exists()

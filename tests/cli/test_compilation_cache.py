@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl import load
-from bayesnn_ppl.cli import compilation_cache
-from bayesnn_ppl.cli.compilation_cache import is_about_an_entry, keep_compiled_programs
+from bayesnn_ppl.cli.shared import compilation_cache
+from bayesnn_ppl.cli.shared.compilation_cache import is_about_an_entry, keep_compiled_programs
 
 CHOSEN = "JAX_COMPILATION_CACHE_DIR"
 READING = "Error reading persistent compilation cache entry for 'jit_advance': error: no header"

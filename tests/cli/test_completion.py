@@ -37,7 +37,7 @@ def printed(shell):
     [
         ("sam", {"sample"}),
         ("sample --ker", {"--kernel"}),
-        ("sample --kernel sg", {"sgld", "sghmc", "sgnht"}),
+        ("sample sg", {"sgld", "sghmc", "sgnht"}),
         ("sample m", {"mlp", "mlp_regression", "my_model.py"}),
         ("sample mlp --data dia", {"diabetes"}),
         ("fit mlp --approximation la", {"laplace", "last-layer"}),

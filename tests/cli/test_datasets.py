@@ -7,12 +7,8 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.datasets import load_data
-
-
-def parsed(line):
-    return vars(build_parser()[0].parse_args(["sample", *line.split()]))
+from bayesnn_ppl.settings.datasets import load_data
+from tests.cli.conftest import parsed
 
 
 @pytest.mark.parametrize("name", ["my.csv", "my.npz", "diabetes", "toy"])
@@ -24,7 +20,9 @@ def test_the_name_brings_the_data_back(name, here, monkeypatch):
         (here / folder).mkdir()
         for key, array in arrays.items():
             np.save(here / folder / f"{key}.npy", array)
-    dataset, stored = load_data(parsed(f"--data {name}" + " --target price" * (name == "my.csv")))
+    dataset, stored = load_data(
+        parsed(f"sample --data {name}" + " --target price" * (name == "my.csv"))[1]["data"]
+    )
     (here / "elsewhere").mkdir()
     monkeypatch.chdir(here / "elsewhere")
     assert bnn.data.load(**json.loads(json.dumps(stored))).sha256 == dataset.sha256

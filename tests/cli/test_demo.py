@@ -10,11 +10,12 @@ from numpyro.infer import HMC
 from scipy.stats import norm
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import demo, main
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.commands import demo
 from bayesnn_ppl.report.parts import baselines
 
 README = Path(__file__).parents[2] / "README.md"
-SHORT = "--hidden 2 --kernel random-walk --warmup 20 --draws 20 --chains 2".split()
+SHORT = "--hidden 2 --max-tree-depth 2 --warmup 20 --draws 20 --chains 2".split()
 
 
 @pytest.fixture

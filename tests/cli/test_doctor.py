@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 
-from bayesnn_ppl.cli import doctor, main
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.commands import doctor
 
 
 def exact_draws(*, temperature=1.0, shift=0.0):

@@ -4,11 +4,10 @@ import json
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.ending import until
-from tests.cli.conftest import TINY
+from bayesnn_ppl.settings.sampling import until
+from tests.cli.conftest import TINY, sample_job
 
-SAMPLE = ["sample", "linear", "--quiet", "--no-diagnose", *TINY, "--warmup", "200"]
+SAMPLE = ["sample", "hmc", "linear", "--quiet", "--no-diagnose", *TINY, "--warmup", "200"]
 
 
 def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
@@ -20,7 +19,7 @@ def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
     assert json.loads((run / "commit.json").read_text())["phase"] == "warmup"
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "--max-time was up in the warm-up" in said[0]
-    assert f"resume {run}` goes on" in said[0]
+    assert f"resume {run}` continues" in said[0]
     assert main(["extend", *go_on, "--draws", "5", "--max-time", "0.001"]) == 1
     assert "--max-time was up in the warm-up" in capsys.readouterr().err
 
@@ -61,7 +60,7 @@ def test_a_run_without_a_probe_is_not_watched(tmp_path, capsys):
 
 def test_what_reaches_the_library():
     def parsed(line):
-        return until(build_parser()[0].parse_args(["sample", *line.split()]), probe=True)
+        return until(sample_job(line).ending, probe=True)
 
     assert parsed("") is None
     assert parsed("--until-rhat 1.02 --max-time 1h30m") == {

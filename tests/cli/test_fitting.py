@@ -7,10 +7,10 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.methods import APPROXIMATIONS
-from bayesnn_ppl.cli.stopping import STOPPED, Stop
+from bayesnn_ppl.experiments.stopping import STOPPED, Stop
+from bayesnn_ppl.settings.approximations import approximation_kinds
 
-TINY = "--hidden 5 --set members=2 --set epochs=5 --quiet".split()
+TINY = "--hidden 5 --members 2 --epochs 5 --quiet".split()
 
 
 def test_the_words_are_the_approximations_that_there_are():
@@ -19,7 +19,7 @@ def test_the_words_are_the_approximations_that_there_are():
         for name in bnn.approximations.__all__
         if hasattr(getattr(bnn.approximations, name), "solve")
     ]
-    assert sorted(APPROXIMATIONS.values()) == sorted(there_are)
+    assert sorted(kind.__name__ for kind in approximation_kinds().values()) == sorted(there_are)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_fit_that_is_done_is_not_made_again(fitted, capsys):
 
 
 def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, capsys):
-    line = "fit mlp --hidden 5 --set members=2 --set epochs=400 --set patience=null --quiet".split()
+    line = "fit mlp --hidden 5 --members 2 --epochs 400 --patience none --quiet".split()
     assert main([*line, "--out", "whole"]) == 0
 
     class Ended(Stop):
@@ -59,7 +59,7 @@ def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, cap
             return self.came
 
     with monkeypatch.context() as patch:
-        patch.setattr("bayesnn_ppl.cli.stopping.Stop", Ended)
+        patch.setattr("bayesnn_ppl.experiments.stopping.Stop", Ended)
         assert main([*line, "--out", "ended"]) == STOPPED
     assert "resume ended" in capsys.readouterr().err
     assert main(["resume", "ended", "--quiet"]) == 0
@@ -73,16 +73,16 @@ def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, cap
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "epochs"], "NAME=VALUE"),
-        (["--set", "epoch=3"], "Did you mean `epochs`?"),
-        (["--set", "epochs=3", "--set", "epochs=4"], "given twice"),
-        (["--set", "epochs=-3"], "at least 1"),
-        (["--approximation", "laplac"], "unknown"),
+        ("mlp --epochs", "--epochs needs a value"),
+        ("mlp --epoch 3", "Did you mean `--epochs`"),
+        ("mlp --epochs=-3", "at least 1"),
+        ("laplac", "Did you mean `laplace`"),
+        ("mlp --approximation laplace", "the word after `fit`"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(words, sentence, here, capsys):
     try:
-        status = main(["fit", "mlp", *words])
+        status = main(["fit", *words.split()])
     except SystemExit as error:
         status = error.code
     assert status in (1, 2)
@@ -93,8 +93,8 @@ def test_bad_settings_are_refused_in_a_sentence(words, sentence, here, capsys):
 
 def test_a_fit_whose_program_is_another_one_opens(tmp_path, capsys):
     folder = tmp_path / "sngp"
-    settings = "--hidden 5 --set features=16 --set epochs=5 --quiet".split()
-    assert main(["fit", "mlp", "--approximation", "sngp", *settings, "--out", str(folder)]) == 0
+    settings = "--hidden 5 --features 16 --epochs 5 --quiet".split()
+    assert main(["fit", "sngp", "mlp", *settings, "--out", str(folder)]) == 0
     fitted = json.loads((folder / "metrics.json").read_text())
     capsys.readouterr()
     assert main(["evaluate", str(folder), "--json"]) == 0

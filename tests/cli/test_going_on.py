@@ -15,7 +15,7 @@ from bayesnn_ppl.cli import main
 from bayesnn_ppl.storage.commits import empty_record
 from tests.cli.conftest import TINY
 
-SAMPLE = ["sample", "linear", "--data", "diabetes", "--quiet", "--no-diagnose", *TINY]
+SAMPLE = ["sample", "hmc", "linear", "--data", "diabetes", "--quiet", "--no-diagnose", *TINY]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_sigterm_saves_and_says_how_to_go_on(folder):
     """As a batch system stops a job: status 75, and `resume` has the bits of the whole run."""
     run = folder / "d"
     script = [sys.executable, "-m", "bayesnn_ppl.cli"]
-    command = [*script, "sample", "linear", "--kernel", "hmc", "--num-steps", "3"]
+    command = [*script, "sample", "hmc", "linear", "--num-leapfrogs", "3"]
     settings = ["--warmup", "20", "--draws", "60000", "--chains", "2", "--no-diagnose"]
     process = subprocess.Popen(
         [*command, *settings, "--out", str(run)], stderr=subprocess.PIPE, text=True

@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.notebooks import student_version
+from bayesnn_ppl.cli.commands.notebooks import student_version
 
 HIDDEN = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
 NOTEBOOK = {

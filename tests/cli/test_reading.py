@@ -47,7 +47,7 @@ def test_check_turns_the_verdict_into_a_status(linear_run, capsys):
 
 
 def test_every_verdict_has_an_exit_status_of_its_own(linear_run, capsys, monkeypatch):
-    from bayesnn_ppl.cli.reading import CHECKED
+    from bayesnn_ppl.cli.commands.reading import CHECKED
     from bayesnn_ppl.diagnostics.diagnosis.judgements.overall import STATUS
 
     assert set(CHECKED) == set(STATUS.values()) and len(set(CHECKED.values())) == len(CHECKED)
@@ -151,7 +151,7 @@ def test_evaluate_compares_with_the_run_s_reference_on_its_own_rows(
 ):
     first = np.eye(3)[np.zeros(4, dtype=int)]
     reference = bnn.metrics.Reference(first, rows=[0, 2, 4, 6])
-    monkeypatch.setattr("bayesnn_ppl.cli.reading.reference_of", lambda run: reference)
+    monkeypatch.setattr("bayesnn_ppl.cli.commands.reading.reference_of", lambda run: reference)
     model = bnn.cold(bnn.models.logistic(classes=3), 0.5)
     predicted = bnn.load(wine_run, model).predict(bnn.data.load("wine").test.x).probabilities
     own = json.loads(printed(capsys, "evaluate", wine_run, "--json"))

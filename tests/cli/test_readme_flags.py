@@ -1,12 +1,10 @@
 """Flags of bnn_hmc: all are known, and its commands are the recipes at full scale."""
 
-import shlex
-
 import pytest
 
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.readme_flags import FLAGS, settings_of_flags
+from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
 from bayesnn_ppl.experiments import load_recipe
+from tests.cli.conftest import parsed
 
 # The flags that its README names, script by script.
 README = {
@@ -84,9 +82,10 @@ for _name, _rows, _epochs in (("cifar10", 40960, 300), ("imdb", 20000, 500)):
 
 
 def translated(recipe, line, scale="full"):
-    arguments = build_parser()[0].parse_args(["run", recipe, *shlex.split(line)])
+    _, found = parsed(f"run {recipe} {line}")
+    given = {name: value for name in FLAGS if (value := getattr(found["flags"], name))}
     recipe = load_recipe(recipe)
-    return settings_of_flags(arguments, recipe, recipe.at(scale))
+    return settings_of_flags(given, recipe, recipe.at(scale))
 
 
 def test_every_flag_of_the_readme_is_known_and_no_other():

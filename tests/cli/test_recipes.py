@@ -18,7 +18,7 @@ command = "sample"
 [settings]
 model = "linear"
 kernel = "hmc"
-num_steps = 3
+num_leapfrogs = 3
 warmup = 20
 draws = 20
 chains = 2
@@ -65,7 +65,7 @@ def test_a_recipe_is_a_run_with_published_figures_beside_it(mine, capsys):
     folder = mine / "runs" / "mine-tiny"
     shown = capsys.readouterr()
     assert "nothing differs" in shown.out and "nothing differs" in shown.err
-    assert "In a shell: bayesnn sample linear --kernel=hmc --num-steps=3" in shown.err
+    assert "In a shell: bayesnn sample hmc linear --num-leapfrogs=3" in shown.err
     scores = json.loads((folder / "metrics.json").read_text())
     record = json.loads((folder / "recipe.json").read_text())
     assert record["overrides"] == {"seed": 3} and record["scale"] == "tiny"
@@ -103,7 +103,7 @@ def test_settings_and_flags_of_bnn_hmc_come_last(mine, capsys):
     ("words", "sentence"),
     [
         (["--set", "drawn=3"], "has no setting `drawn`. Did you mean `draws`"),
-        (["--set", "draws"], "--set takes KEY=VALUE"),
+        (["--set", "draws"], "--set takes NAME=VALUE"),
         (["--set", "draws=3", "--set", "draws=4"], "given twice"),
         (["--set", "draws=0"], "at the scale tiny: --draws: must be at least 1"),
         (["--set", "seed=1", "--seed=2"], "`seed` is set twice"),

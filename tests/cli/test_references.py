@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.references import check_reference, reference_of
+from bayesnn_ppl.settings.hmc_references import check_reference, reference_of
 from bayesnn_ppl.data.common.pixels import tfds_order
 
 

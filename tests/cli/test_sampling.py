@@ -10,9 +10,10 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.cli import main, options, zoo
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.runs import default_folder
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.settings import models, sampling
+from bayesnn_ppl.settings.declaring import declared
+from bayesnn_ppl.settings.saved_runs import default_folder
 from bayesnn_ppl.core.identity import describe
 from tests.cli.conftest import TINY, table, write_csv
 
@@ -74,7 +75,7 @@ def test_targets_can_stay_as_they_are(tmp_path, capsys):
 
 
 def test_groups_for_arviz_are_kept(tmp_path, capsys):
-    assert options.GROUPS == storage.GROUPS
+    assert sampling.GROUPS == storage.GROUPS
     run = tmp_path / "run"
     line = f"sample linear --keep-groups log_likelihood,observed_data --out {run} --quiet"
     assert main([*line.split(), *TINY]) == 0
@@ -132,7 +133,7 @@ def test_a_taken_folder_is_left_alone(own_run, here):
 
 
 def test_json(here, capsys):
-    argv = ["sample", "linear", "--out", "r", "--json", "--no-diagnose", "--quiet", *TINY]
+    argv = ["sample", "hmc", "linear", "--out", "r", "--json", "--no-diagnose", "--quiet", *TINY]
     assert main(argv) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["folder"] == "r" and result["draws"] == 20
@@ -154,7 +155,7 @@ def test_a_failed_diagnosis_does_not_cost_the_draws(here, capsys, monkeypatch):
         raise ValueError("No diagnosis today.")
 
     monkeypatch.setattr(bnn.Posterior, "diagnose", fail)
-    assert main(["sample", "linear", "--out", "r", "--quiet", *TINY]) == 1
+    assert main(["sample", "hmc", "linear", "--out", "r", "--quiet", *TINY]) == 1
     assert "saved in r" in capsys.readouterr().err
     assert bnn.load(here / "r").draws and (here / "r" / "run.json").exists()
 
@@ -196,7 +197,7 @@ def test_model_options_reach_the_model():
             bnn.models.mlp_regression_small(prior=bnn.priors.normal(0.5)),
         ),
     ):
-        built = zoo.build(name, parsed(line), task="regression", classes=None)
+        built = models.build(name, parsed(line), task="regression", classes=None)
         assert describe(built) == describe(expected)
 
 
@@ -218,11 +219,11 @@ def test_the_initialisers_of_the_network_are_where_chains_start(here):
 
 
 def test_the_data_choose_likelihood_and_classes():
-    model = zoo.build("mlp", {}, task="classification", classes=3)
+    model = models.build("mlp", {}, task="classification", classes=3)
     assert model.likelihood == bnn.likelihoods.categorical(3)
-    model = zoo.build("mlp", {"likelihood": "bernoulli"}, task="classification", classes=2)
+    model = models.build("mlp", {"likelihood": "bernoulli"}, task="classification", classes=2)
     assert model.likelihood == bnn.likelihoods.bernoulli()
-    assert zoo.build("logistic", {}, task="classification", classes=4).network.outputs == 4
+    assert models.build("logistic", {}, task="classification", classes=4).network.outputs == 4
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_cpu_devices(setup, wanted, expected):
     code = (
         "import os, jax\n"
         "os.process_cpu_count = lambda: 2\n"
-        "from bayesnn_ppl.cli.devices import prepare_devices\n"
+        "from bayesnn_ppl.settings.devices import prepare_devices\n"
         f"{setup}\n"
         f"prepare_devices(4, {wanted})\n"
         "print(jax.device_count())\n"

@@ -6,15 +6,14 @@ import json
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.commands import build_parser
-from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
-from bayesnn_ppl.cli.methods import apply_method
-from bayesnn_ppl.cli.step_schedules import _STEPS_PER_DRAW
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.inference.kernels.stochastic_gradient.settings import StochasticGradientSettings
+from bayesnn_ppl.settings.kernels import chosen_kernel, make_kernel
+from bayesnn_ppl.settings.step_schedules import _STEPS_PER_DRAW
+from tests.cli.conftest import sample_job
 
 MODEL = bnn.models.linear()
-PLAIN = "--kernel sghmc --step-size 1e-4 --batch-size 8 --warmup 3 "
+PLAIN = "sghmc --step-size 1e-4 --batch-size 8 --warmup 3 "
 SCHEDULES, RMSPROP = bnn.schedules, bnn.preconditioners.RMSProp
 CASES = {
     "--schedule constant": {"step_size": 1e-4},
@@ -43,19 +42,17 @@ CASES = {
 }
 
 
-def parsed(line):
-    arguments = build_parser()[0].parse_args(["sample", *line.split()])
-    apply_method(arguments)
-    return vars(arguments)
+def made(line):
+    """The kernel of the words, by way of `run.json`."""
+    job = sample_job(line)
+    chosen = chosen_kernel(job.kernel, job.settings, warmup=job.run.warmup)
+    return make_kernel(MODEL, json.loads(json.dumps(chosen)))
 
 
 @pytest.mark.parametrize("line", CASES)
 def test_words_reach_the_kernel(line):
-    options = parsed(PLAIN + line)
-    check_kernel(options)
-    made = make_kernel(MODEL, json.loads(json.dumps(chosen_kernel(options))))
     expected = bnn.kernels.SGHMC(MODEL, batch_size=8, **CASES[line])
-    assert identity_key(made) == identity_key(expected)
+    assert identity_key(made(PLAIN + line)) == identity_key(expected)
 
 
 def test_the_default_length_of_a_draw_is_that_of_the_kernels():
@@ -64,13 +61,11 @@ def test_the_default_length_of_a_draw_is_that_of_the_kernels():
 
 
 def test_hmc_may_keep_its_step():
-    options = parsed("--kernel hmc --num-steps 3 --step-size 0.1 --adapt-step-size no")
-    check_kernel(options)
-    made = make_kernel(MODEL, chosen_kernel(options))
+    found = made("hmc --num-leapfrogs 3 --step-size 0.1 --no-adapt-step-size")
     expected = bnn.kernels.HMC(
         MODEL, step_size=0.1, num_leapfrogs=3, mass="diagonal", adapt_step_size=False
     )
-    assert identity_key(made) == identity_key(expected)
+    assert identity_key(found) == identity_key(expected)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +79,4 @@ def test_hmc_may_keep_its_step():
 )
 def test_options_of_another_schedule_are_refused(line, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check_kernel(parsed(PLAIN + line))
+        sample_job(PLAIN + line)

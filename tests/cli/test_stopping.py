@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.stopping import STOPPED, Stop, stop_on_sigterm
+from bayesnn_ppl.experiments.stopping import STOPPED, Stop, stop_on_sigterm
 from bayesnn_ppl.distributed import Alone, EndedTogether
 
 
@@ -41,7 +41,7 @@ def test_an_end_before_anything_was_drawn_passes_where_sigterm_came(error):
 
 @pytest.mark.parametrize(("by", "passes"), [("callback", True), ("max_time", False)])
 def test_sigterm_may_have_come_to_another_process(by, passes, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.cli.stopping.current", Pair)
+    monkeypatch.setattr("bayesnn_ppl.experiments.stopping.current", Pair)
     stop, error = Stop(), EndedTogether("ended in the warm-up", by=by)
     if passes:
         ended(stop, error)
@@ -63,7 +63,7 @@ def outside():
 @pytest.mark.parametrize("team", [Alone, Pair])
 def test_a_second_sigterm_ends_no_process_of_several(team, outside, monkeypatch):
     """Each worker of a supervisor that is gone gets its own, up to half a second apart."""
-    monkeypatch.setattr("bayesnn_ppl.cli.stopping.current", team)
+    monkeypatch.setattr("bayesnn_ppl.experiments.stopping.current", team)
     with stop_on_sigterm() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.came_to_any()
@@ -73,7 +73,7 @@ def test_a_second_sigterm_ends_no_process_of_several(team, outside, monkeypatch)
 
 @pytest.mark.parametrize("team", [Alone, Pair])
 def test_a_run_that_was_not_stopped_leaves_sigterm_as_it_was(team, outside, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.cli.stopping.current", team)
+    monkeypatch.setattr("bayesnn_ppl.experiments.stopping.current", team)
     with stop_on_sigterm() as stop:
         assert not stop.came_to_any()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -89,7 +89,7 @@ def test_sigterm_may_come_while_the_processes_agree(outside, tmp_path, monkeypat
         return agree(stop)
 
     monkeypatch.setattr(Stop, "came_to_any", late)
-    line = "sample linear --kernel hmc --num-steps 3 --warmup 20 --draws 20 --chains 1 --quiet"
+    line = "sample hmc linear --num-leapfrogs 3 --warmup 20 --draws 20 --chains 1 --quiet"
     assert main([*line.split(), "--no-diagnose", "--out", str(tmp_path / "run")]) == STOPPED
     assert main(["resume", str(tmp_path / "run"), "--quiet", "--no-diagnose"]) == STOPPED
     assert capsys.readouterr().err.count("Stopped by SIGTERM; all is saved.") == 2

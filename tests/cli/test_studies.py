@@ -8,8 +8,8 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.stopping import Stop
-from bayesnn_ppl.cli.studies import run_cell
+from bayesnn_ppl.experiments.stopping import Stop
+from bayesnn_ppl.experiments.study_cells import run_cell
 from bayesnn_ppl.experiments import load_study, study_names
 from tests.cli.test_recipes import MINE
 
@@ -96,9 +96,9 @@ def test_a_cell_that_sigterm_ends_goes_on_to_the_same_bits(mine, monkeypatch, ca
             self.came = progress.phase == "sample"
             return self.came
 
-    monkeypatch.setattr("bayesnn_ppl.cli.stopping.Stop", Ended)
+    monkeypatch.setattr("bayesnn_ppl.experiments.stopping.Stop", Ended)
     assert main(["study", "scales.toml", "--scale", "cpu", "--out", "out"]) == 1
-    assert "the same command goes on from there" in " ".join(capsys.readouterr().err.split())
+    assert "the same command continues from there" in " ".join(capsys.readouterr().err.split())
     run = mine / "out" / "cells" / cell.key / "run"
     had = bnn.load(run).provenance["draws"]
     assert 0 < had < 3000 and not (run.parent / "result.json").exists()

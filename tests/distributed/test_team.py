@@ -115,7 +115,7 @@ def test_an_error_is_told_to_the_others_with_the_place():
         members.wait_for(lambda: 0 in members.left)
     said = members.left[0]
     assert "ended with an error: There are bad data in row 3." in said
-    assert "kept in runs/one, and `resume` goes on from there." in said
+    assert "kept in runs/one, and `resume` continues from there." in said
 
 
 def test_a_stranger_is_not_let_in():

@@ -93,7 +93,7 @@ NOT_RUN = {
 }
 # What is typed only where slow tests are wanted, as in CI; a shorter test of each runs everywhere.
 SLOW = {
-    "bayesnn sample mlp --method mile": "tests/cli/test_methods.py",
+    "bayesnn sample mile mlp": "tests/cli/test_methods.py",
     "bayesnn sample mlp --processes 4 --out runs/four": "tests/cli/test_processes.py",
     "bayesnn study active-learning": "tests/cli/test_protocols.py",
     "bayesnn study cold-posterior --jobs 2": "tests/cli/test_studies.py",
@@ -122,7 +122,7 @@ def shorter(words, flags):
     elif "--kernel" not in rest:  # NUTS, which compiles for three times as long
         more += ["--kernel", "random-walk"]
     elif "hmc" in rest:
-        more += ["--num-steps", "3"]
+        more += ["--num-leapfrogs", "3"]
     return [*more, "--processes", "2"] if "--processes" in rest else more
 
 

@@ -62,14 +62,14 @@ def test_leave_one_out_of_a_fit_is_refused_and_folds_serve(fits, split):
 
 def test_fits_are_compared_in_a_shell(tmp_path, capsys):
     settings = {
-        "map": ["epochs=5"],
-        "laplace": ["mode=map", "mode_epochs=5"],
-        "ensemble": ["epochs=5"],
+        "map": ["--epochs", "5"],
+        "laplace": ["--mode", "map", "--mode-epochs", "5"],
+        "ensemble": ["--epochs", "5"],
     }
     folders = [str(tmp_path / name) for name in settings]
     for (name, given), folder in zip(settings.items(), folders, strict=True):
-        line = ["fit", "linear", "--approximation", name, "--quiet", "--out", folder]
-        assert main([*line, *(word for setting in given for word in ("--set", setting))]) == 0
+        line = ["fit", name, "linear", "--quiet", "--out", folder]
+        assert main([*line, *given]) == 0
     capsys.readouterr()
     assert main(["compare", *folders, "--reference", folders[1], "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

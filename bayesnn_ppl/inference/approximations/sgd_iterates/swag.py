@@ -1,6 +1,7 @@
 """SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
 
 from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from typing import Any
@@ -180,7 +181,7 @@ class SWAG:
     _: KW_ONLY
     mode: Any = None
     members: int = 1
-    learning_rate: Any = None
+    learning_rate: float | Callable[[Any], Any] | None = None
     momentum: float = 0.9
     batch_size: int = 128
     iterates: int = 100
@@ -217,7 +218,8 @@ class SWAG:
         findings = list(modes.findings)
         if self.learning_rate is None:
             rates = best_rates(problem, layout, starts, batch, "none")
-            rate, schedule = (1 - self.momentum) * rates.rate, 1.0
+            rate = (1 - self.momentum) * rates.rate
+            schedule: Any = 1.0
             stable = rates.stability
             if rates.reduced.any():
                 findings.append(reduced_finding("SWAG", rates.reduced, batch))

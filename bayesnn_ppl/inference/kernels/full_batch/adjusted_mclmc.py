@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +116,7 @@ class AdjustedMCLMC(ModelKernel):
         length: float | None = None,
         length_factor: float = 1.3,
         max_steps: int = 1000,
-        preconditioning: str = "diagonal",
+        preconditioning: Literal["identity", "diagonal"] = "diagonal",
         init_strategy: Any = init_to_uniform,
         rows_at_once: int | None = None,
     ) -> None:

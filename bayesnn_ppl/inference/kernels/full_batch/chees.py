@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -111,7 +111,7 @@ class ChEES(ModelKernel):
         jitter: float = 1.0,
         max_leapfrogs: int = 1000,
         learning_rate: float = 0.025,
-        mass: str = "diagonal",
+        mass: Literal["identity", "diagonal"] = "diagonal",
         init_strategy: Any = init_to_uniform,
         rows_at_once: int | None = None,
     ) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -128,7 +128,7 @@ class MCLMC(ModelKernel):
         length: float | None = None,
         energy_variance_start: float = 0.5,
         energy_variance_end: float = 0.1,
-        preconditioning: str = "diagonal",
+        preconditioning: Literal["identity", "diagonal"] = "diagonal",
         step_size_fraction: float = 0.8,
         variance_fraction: float = 0.1,
         length_fraction: float = 0.1,

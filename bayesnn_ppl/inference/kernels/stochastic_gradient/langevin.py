@@ -1,7 +1,7 @@
 """Stochastic-gradient Langevin dynamics with momentum, by a choice of integrators."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction
@@ -22,6 +22,9 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.integrators import (
 __all__ = ["Langevin", "LangevinVariables"]
 
 # Integrator -> the law of its momenta, in the words of the thermometers.
+type Integrator = Literal[
+    "BAOAB", "OBABO", "symplectic_euler", "BBK", "position_verlet", "leimkuhler_matthews"
+]
 _KINETIC_LAWS = {
     "BAOAB": "BAOAB",
     "OBABO": "OBABO",
@@ -82,7 +85,7 @@ class Langevin(StochasticGradientKernel):
         self,
         model: Callable[..., Any],
         *,
-        integrator: str = "BAOAB",
+        integrator: Integrator = "BAOAB",
         momentum_decay: float | None = None,
         **settings: Any,
     ) -> None:

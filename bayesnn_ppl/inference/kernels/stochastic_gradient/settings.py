@@ -1,7 +1,7 @@
 """The settings that all stochastic-gradient kernels share, checked and put into words."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +11,13 @@ from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import check_estimator
+from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioner_base import Preconditioner
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     Identity,
     check_preconditioner,
 )
 from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings
+from bayesnn_ppl.inference.schedules.base import Schedule
 from bayesnn_ppl.inference.schedules.simple import check_schedule, evaluate, reference
 from bayesnn_ppl.modeling.temperature import ColdModel
 
@@ -34,14 +36,14 @@ class StochasticGradientSettings(ModelKernel):
         self,
         model: Callable[..., Any],
         *,
-        step_size: Any,
+        step_size: float | Schedule,
         batch_size: int,
         steps_per_draw: int | Sequence[int] = 100,
         temperature: Any = 1.0,
         noise: Any = 1.0,
-        preconditioner: Any = Identity(),  # noqa: B008 - a value
+        preconditioner: Preconditioner = Identity(),  # noqa: B008 - a value
         gradient: Any = "minibatch",
-        minibatches: str = "random",
+        minibatches: Literal["random", "epoch"] = "random",
         sub_batches: int = 1,
         init_strategy: Any = init_to_uniform,
     ) -> None:

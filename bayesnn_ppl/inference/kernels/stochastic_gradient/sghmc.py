@@ -14,6 +14,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.integrators import (
     scaled_decay,
     symplectic_euler_step,
 )
+from bayesnn_ppl.inference.schedules.base import Schedule
 from bayesnn_ppl.inference.schedules.simple import check_schedule, evaluate, reference
 
 __all__ = ["SGHMC"]
@@ -71,8 +72,8 @@ class SGHMC(StochasticGradientKernel):
         model: Callable[..., Any],
         *,
         batch_size: int,
-        step_size: Any = None,
-        learning_rate: Any = None,
+        step_size: float | Schedule | None = None,
+        learning_rate: float | Schedule | None = None,
         momentum_decay: float = 0.9,
         **common: Any,
     ) -> None:
@@ -81,7 +82,7 @@ class SGHMC(StochasticGradientKernel):
                 "SGHMC needs its step in one of two ways, and in one only: `step_size=ε` on the "
                 "summed loss, or `learning_rate=lr` on the mean loss, lr = ε·N for N rows."
             )
-        given = step_size
+        given: Any = step_size
         if step_size is None:
             given = check_schedule(learning_rate, "`learning_rate` of SGHMC")
         super().__init__(model, step_size=given, batch_size=batch_size, **common)

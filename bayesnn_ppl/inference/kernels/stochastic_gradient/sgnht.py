@@ -1,7 +1,7 @@
 """The stochastic-gradient Nosé-Hoover thermostat: friction that finds the gradients' noise."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 
@@ -219,7 +219,11 @@ class SGNHT(ThermostatKernel):
     """
 
     def __init__(
-        self, model: Callable[..., Any], *, integrator: str = "BADODAB", **settings: Any
+        self,
+        model: Callable[..., Any],
+        *,
+        integrator: Literal["BADODAB", "euler"] = "BADODAB",
+        **settings: Any,
     ) -> None:
         super().__init__(model, **settings)
         known = ("BADODAB", "euler")

@@ -1,0 +1,147 @@
+"""`bayesnn predict`: one line of CSV for each row."""
+
+import csv
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesnn_ppl import storage
+from bayesnn_ppl.cli.commands.reading import RUN, opened
+from bayesnn_ppl.cli.shared.options import Command, Output, model_file
+from bayesnn_ppl.cli.shared.output import note, print_json, strict
+from bayesnn_ppl.settings.declaring import setting
+from bayesnn_ppl.settings.rows import inputs
+from bayesnn_ppl.settings.saved_runs import Run
+from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.value_kinds import levels, whole
+
+__all__ = ["COMMAND", "prediction_columns"]
+
+_QUANTILES = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """What is predicted, and where it is written."""
+
+    model: str | None = model_file("the run's zoo model")
+    data: str | None = setting(
+        "rows to predict: a .csv file with the run's features, or the test rows of a data set with "
+        "them",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+        shown="the run's test rows",
+    )
+    split: int | None = setting(
+        "test rows of this split of a data set",
+        read=whole(0),
+        metavar="K",
+        unit="number",
+        shown="that of the run",
+    )
+    out: str | None = setting(
+        "file to write, which must not exist", metavar="FILE", unit="path", shown="standard output"
+    )
+    quantiles: tuple[float, ...] | None = setting(
+        "levels of the quantiles, for regression",
+        read=levels,
+        metavar="Q,Q",
+        unit="probabilities",
+        shown="0.05,0.95",
+    )
+
+
+def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
+    """Write the predictions to standard output or to a new file."""
+    out = None if settings.out in (None, "-") else Path(str(settings.out))
+    if out is not None and out.exists():
+        raise FileExistsError(
+            f"`{out}` exists, and a file is never written over. Choose another name, or remove it."
+        )
+    if out is not None and not out.parent.is_dir():
+        raise FileNotFoundError(
+            f"The folder `{out.parent}` of --out does not exist. Make it first."
+        )
+    of, posterior, path = opened(storage.fetched(run), settings.model)
+    x, label = inputs(of, settings.data, split=settings.split)
+    with failures_named(path):
+        columns = prediction_columns(of, posterior.predict(x), settings.quantiles)
+    if out is None:
+        if output.json:
+            print_json(_records(columns))
+        else:
+            _write_csv(sys.stdout, columns)
+        return 0
+    with out.open("w", newline="", encoding="utf-8") as handle:
+        if output.json:
+            json.dump(strict(_records(columns)), handle, indent=2, allow_nan=False)
+        else:
+            _write_csv(handle, columns)
+    note(f"Wrote the predictions for {label} to {out}")
+    return 0
+
+
+def prediction_columns(
+    run: Run, prediction: Any, quantiles: tuple[float, ...] | None
+) -> dict[str, Any]:
+    """Column name -> values of all rows, in the data's units.
+
+    Raises:
+        ValueError: quantiles of labels, or more than one number for each row.
+    """
+    if prediction.mean.ndim != (2 if prediction.task == "classification" else 1):
+        raise ValueError(
+            f"The program predicts an array of shape {prediction.mean.shape[1:]} for each row, "
+            "which has no place in a line of CSV. Use `posterior.predict(x)` in Python."
+        )
+    columns: dict[str, Any] = {"row": np.arange(1, len(prediction.mean) + 1)}
+    if prediction.task == "classification":
+        if quantiles is not None:
+            raise ValueError(
+                "--quantiles is for regression: labels have no order. Leave it out; the columns "
+                "`p_...` are the probabilities of the classes."
+            )
+        names = run.class_names or [str(k) for k in range(prediction.probabilities.shape[1])]
+        best = prediction.probabilities.argmax(axis=1)
+        columns["predicted"] = [names[k] for k in best]
+        columns |= {f"p_{name}": prediction.probabilities[:, k] for k, name in enumerate(names)}
+        columns["entropy"] = prediction.entropy
+        columns["mutual_information"] = prediction.mutual_information
+        return columns
+    columns["mean"] = prediction.mean
+    columns["sd"] = np.sqrt(prediction.variance)
+    columns["aleatoric_sd"] = np.sqrt(prediction.aleatoric)
+    columns["epistemic_sd"] = np.sqrt(prediction.epistemic)
+    levels = _QUANTILES if quantiles is None else quantiles
+    for level, values in zip(levels, prediction.quantile(levels), strict=True):
+        columns[f"q{level:g}"] = values
+    return columns
+
+
+def _records(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _write_csv(handle: Any, columns: dict[str, Any]) -> None:
+    writer = csv.writer(handle, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
+
+
+def _cell(value: Any) -> str:
+    """Six figures are more than any posterior knows."""
+    return str(value) if isinstance(value, str | np.integer) else f"{value:.6g}"
+
+
+COMMAND = Command(
+    "predict",
+    "predict with a saved run, as CSV",
+    run_predict,
+    (RUN,),
+    {"Options": ("settings", PredictSettings)},
+)

@@ -1,0 +1,87 @@
+"""`bayesnn sample KERNEL`: draw from a posterior, judge and save it."""
+
+from typing import Any
+
+from bayesnn_ppl.cli.shared.options import TYPED, Argument, Command, Output
+from bayesnn_ppl.cli.shared.output import note
+from bayesnn_ppl.cli.shared.processes import ProcessSettings, join, supervise
+from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
+from bayesnn_ppl.experiments.execution import make_run, prepare
+from bayesnn_ppl.settings import models
+from bayesnn_ppl.settings.jobs import GROUPS, Sample
+from bayesnn_ppl.settings.kernels import METHODS, kernel_group, kernel_kinds, kernel_summary
+
+__all__ = ["MODEL", "command", "words"]
+
+MODEL = Argument(
+    "model",
+    "a name of `bayesnn models`, or a path to a .py file that defines the model "
+    "`model(x, y=None, *, batch_size=None)`; FILE.py:NAME takes another name [default: mlp]",
+    "MODEL",
+    default="mlp",
+)
+TITLES = {
+    "data": "Data",
+    "run": "Sampling",
+    "fit": "Computing",
+    "ending": "End early",
+    "zoo": "Models of the zoo, as far as they have the setting",
+    "any_model": "Any model",
+    "keep": "What is kept",
+    "score": "Scores",
+}
+
+
+def words() -> list[str]:
+    """Kernels and methods, the usual one first."""
+    return [*kernel_kinds(), *METHODS]
+
+
+def command(word: str) -> Command:
+    """The command of one kernel or method."""
+
+    def run(
+        *,
+        settings: Any,
+        processes: ProcessSettings,
+        folder: FolderSettings,
+        output: Output,
+        model: str = "mlp",
+        **groups: Any,
+    ) -> int:
+        typed = TYPED.get()
+        status = supervise(processes, folder.out, typed=typed, model=model)
+        if status is not None:
+            return status
+        models.check_name(model, "sample", groups["data"].target)
+        job = Sample(word, settings, model, **groups)
+        prepare(job, processes.num_processes)
+        team = join(processes)
+        if job.run.devices is not None and team.count > 1 and not team.collective:
+            raise ValueError(
+                "--devices says how the devices of one process, or of one mesh, share the chains; "
+                "with --processes each process has its own. Leave it out."
+            )
+        talk = team.leads and not (folder.quiet or output.json)
+        with team.guarded(folder.out):
+            made = make_run(
+                job,
+                folder.out,
+                command=typed,
+                say=note if talk else None,
+                progress=team.leads and not folder.quiet,
+            )
+            return show_run(made, folder, json=output.json, headline=f"Saved in {made.folder}")
+
+    return Command(
+        word,
+        kernel_summary(word),
+        run,
+        (MODEL,),
+        {f"Kernel {word}": ("settings", kernel_group(word))}
+        | {TITLES[name]: (name, group) for name, group in GROUPS[Sample].items()}
+        | {
+            "Several processes": ("processes", ProcessSettings),
+            "Where the run goes": ("folder", FolderSettings),
+        },
+    )

@@ -1,0 +1,304 @@
+"""The flags of bnn_hmc's scripts: what each is here, or what replaces it.
+
+`bayesnn run` takes them as they stand in that README, so that its commands can be copied. The table
+FLAGS is the one place that knows them; a test compares it with the flags of the README.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bayesnn_ppl.core.arguments import near_misses
+from bayesnn_ppl.experiments.recipe import Recipe
+from bayesnn_ppl.settings.datasets import load_data
+from bayesnn_ppl.settings.jobs import job_from
+
+__all__ = ["FLAGS", "Flag", "settings_of_flags"]
+
+_MODELS = {"resnet20_frn_swish": "resnet20_frn"}
+_SURFACE = (
+    "it belongs to make_posterior_surface_plot.py. Here that is `diagnostics.posterior_surface("
+    "posterior, x, y, draws=..., limits=..., grid=...)` and `plots.plot_surface` in Python; draws "
+    "of a run take the place of checkpoints"
+)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of bnn_hmc.
+
+    Attributes:
+        text: what it is here.
+        setting: of the recipe, that it sets by the same value; "" where `_Given` has more to do.
+        answer: for a flag that changes no result: what is there instead.
+        refusal: for one that would change it: what to do instead.
+        switch: whether it has no value.
+    """
+
+    text: str
+    setting: str = ""
+    answer: str = ""
+    refusal: str = ""
+    switch: bool = False
+
+
+def _answered(what: str) -> Flag:
+    return Flag(f"changes no result: {what}", answer=what)
+
+
+def _refused(what: str) -> Flag:
+    return Flag(f"is refused: {what}", refusal=what)
+
+
+_TAKES_ITS_TIME = "the progress bar and `metrics.csv` show how a run goes, at every commit"
+FLAGS: dict[str, Flag] = {
+    "seed": Flag("seed of all randomness", "seed"),
+    "dir": Flag("as --out"),
+    "dataset_name": Flag("as --set data=NAME; `yacht_2` is --set data=yacht --set split=2"),
+    "subset_train_to": Flag("as --set subset=N", "subset"),
+    "model_name": Flag("as --set model=NAME; resnet20_frn_swish is resnet20_frn"),
+    "weight_decay": Flag("as --set prior_variance=1/V"),
+    "temperature": Flag(
+        "that of the whole posterior: as --set posterior_temperature=T", "posterior_temperature"
+    ),
+    "init_checkpoint": _refused(
+        "`bayesnn resume` and `bayesnn extend` go on with a run, and `--set init=ensemble` starts "
+        "chains at trained networks"
+    ),
+    "tabulate_freq": _answered(_TAKES_ITS_TIME),
+    "use_float64": Flag("as --set float64=true", switch=True),
+    "step_size": Flag("as --set step_size=H, and without adaptation", "step_size"),
+    "trajectory_len": Flag("as --set trajectory_length=L", "trajectory_length"),
+    "num_iterations": Flag("warm-up and draws together: as --set draws=N less the warm-up"),
+    "max_num_leapfrog_steps": Flag("a run whose trajectories would be longer is refused"),
+    "num_burn_in_iterations": Flag("as --set warmup=N", "warmup"),
+    "init_step_size": Flag(
+        "as --set step_size=H; for gradient descent --set learning_rate=H*N, on the mean loss of N "
+        "rows, and for Adam learning_rate=H"
+    ),
+    "num_epochs": Flag("as --set epochs=N; for SGLD and SGHMC warm-up and draws together"),
+    "batch_size": Flag("as --set batch_size=B", "batch_size"),
+    "eval_freq": _answered(f"{_TAKES_ITS_TIME}; --set tensorboard=true writes events"),
+    "save_freq": _answered("a run on disk is saved every two seconds or so"),
+    "momentum_decay": Flag("as --set momentum=M; for SGHMC momentum_decay=M"),
+    "momentum": Flag("as --set momentum_decay=M; for gradient descent momentum=M"),
+    "preconditioner": Flag("as --set preconditioner=none, or rmsprop-plain for RMSprop"),
+    "step_size_schedule": Flag("constant is --set schedule=burn-in, cyclical is cyclical-step"),
+    "num_burnin_epochs": Flag("as --set warmup=N, which counts draws"),
+    "final_step_size": Flag("as --set final_step_size=H", "final_step_size"),
+    "step_size_cycle_length_epochs": Flag("as --set steps_per_cycle=N, which counts steps"),
+    "save_all_ensembled": Flag("as --set keep=weights, the default", switch=True),
+    "ensemble_freq": Flag("as --set steps_per_draw=N, which counts steps"),
+    "optimizer": Flag("as --set optimiser=sgd or adamw"),
+    "vi_sigma_init": Flag("as --set sigma_init=S", "sigma_init"),
+    "vi_ensemble_size": Flag("as --set draws=N of the approximation", "draws"),
+    "mean_init_checkpoint": _refused(
+        "`--set mode=map` begins at a network that is trained in the same run, with --set "
+        "mode_epochs and so on"
+    ),
+    **{f"limit_{side}": _refused(_SURFACE) for side in ("bottom", "top", "left", "right")},
+    "grid_size": _refused(_SURFACE),
+    **{f"checkpoint{number}": _refused(_SURFACE) for number in (1, 2, 3)},
+}
+
+
+def settings_of_flags(
+    given: Mapping[str, Any], recipe: Recipe, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None, list[str]]:
+    """What the flags that were given mean.
+
+    Args:
+        given: name -> what was typed, True for a switch.
+        recipe: which is run.
+        settings: of the recipe at its scale, `--set` included.
+
+    Returns:
+        Settings; the folder of `--dir`, or None; and a sentence for each flag that changes nothing.
+
+    Raises:
+        ValueError: a flag that something else replaces, or a value that it cannot have.
+    """
+    for name in given:
+        if FLAGS[name].refusal:
+            raise ValueError(f"--{name} has no counterpart: {FLAGS[name].refusal}.")
+    answers = [f"--{name}: {FLAGS[name].answer}." for name in given if FLAGS[name].answer]
+    made = _Given(given, recipe, dict(settings))
+    found = made.translated()
+    made.check_leapfrogs({**settings, **found})
+    return found, given.get("dir"), answers
+
+
+class _Given:
+    """The flags that were given, and the settings that they are over."""
+
+    def __init__(self, given: Mapping[str, Any], recipe: Recipe, settings: dict[str, Any]) -> None:
+        self.given, self.recipe, self.settings = given, recipe, settings
+
+    def translated(self) -> dict[str, Any]:
+        """Settings of the flags: first those that epochs are counted by, then the rest."""
+        found = {
+            flag.setting: _value(self.given[name])
+            for name, flag in FLAGS.items()
+            if name in self.given and flag.setting
+        }
+        for name, put in _SINGLE.items():
+            if name in self.given:
+                found |= put(self, str(self.given[name]))
+        self.settings |= found
+        if "num_iterations" in self.given:
+            warmup = self.settings.get("warmup", 0)
+            draws = _whole("num_iterations", self.given["num_iterations"]) - warmup
+            if draws < 1:
+                raise ValueError(
+                    f"--num_iterations={self.given['num_iterations']} counts the {warmup} draws of "
+                    "the warm-up, and leaves none to keep. Ask for more."
+                )
+            found["draws"] = draws
+        if "init_step_size" in self.given:
+            found |= self._first_step(self.given["init_step_size"])
+        if self.recipe.command == "sample":
+            found |= self._in_epochs()
+        elif "num_epochs" in self.given:
+            found["epochs"] = _whole("num_epochs", self.given["num_epochs"])
+        return found
+
+    def check_leapfrogs(self, settings: Mapping[str, Any]) -> None:
+        """Refuse longer trajectories than --max_num_leapfrog_steps, as bnn_hmc does."""
+        if "max_num_leapfrog_steps" not in self.given:
+            return
+        most = _whole("max_num_leapfrog_steps", self.given["max_num_leapfrog_steps"])
+        if "trajectory_length" not in settings or "step_size" not in settings:
+            raise ValueError(
+                f"--max_num_leapfrog_steps is for HMC, and `{self.recipe.name}` is not HMC with a "
+                "trajectory of a given length. Leave it out."
+            )
+        steps = math.ceil(settings["trajectory_length"] / settings["step_size"] - 1e-6)
+        if steps > most:
+            raise ValueError(
+                f"A trajectory would have {steps} leapfrog steps, and --max_num_leapfrog_steps is "
+                f"{most}. Raise it, or make the step larger or the trajectory shorter."
+            )
+
+    def _first_step(self, text: str) -> dict[str, Any]:
+        step = _number("init_step_size", text)
+        if self.recipe.command == "sample":
+            return {"step_size": step}
+        sgd = self.settings.get("optimiser") == "sgd"
+        return {"learning_rate": step * self._rows() if sgd else step}
+
+    def _in_epochs(self) -> dict[str, Any]:
+        """Warm-up, draws and lengths of draws and cycles, of flags that count epochs."""
+        names = ("num_epochs", "num_burnin_epochs", "ensemble_freq")
+        epochs = {n: _whole(n, self.given[n]) for n in names if n in self.given}
+        cycle = self.given.get("step_size_cycle_length_epochs")
+        if not epochs and cycle is None:
+            return {}
+        batch = self.settings.get("batch_size")
+        if batch is None:
+            raise ValueError(
+                f"`{self.recipe.name}` takes no minibatches, so it has no epochs: count draws, "
+                "`--set draws=N --set warmup=N`."
+            )
+        an_epoch = max(self._rows() // batch, 1)
+        length = self.settings.get("steps_per_draw", 100)
+        each = epochs["ensemble_freq"] * an_epoch if "ensemble_freq" in epochs else length
+        found: dict[str, Any] = {"steps_per_draw": each}
+        warmup = self.settings.get("warmup", 0) * length
+        total = warmup + self.settings.get("draws", 0) * length
+        if "num_burnin_epochs" in epochs:
+            warmup = epochs["num_burnin_epochs"] * an_epoch
+        if "num_epochs" in epochs:
+            total = epochs["num_epochs"] * an_epoch
+        if warmup % each or (total - warmup) % each or total <= warmup:
+            raise ValueError(
+                f"{total / an_epoch:g} epochs, {warmup / an_epoch:g} of them burn-in, do not make "
+                f"whole draws of {each / an_epoch:g} epochs. Choose multiples of that, or another "
+                "--ensemble_freq."
+            )
+        found |= {"warmup": warmup // each, "draws": (total - warmup) // each}
+        if cycle is not None:
+            cycle_name = "step_size_cycle_length_epochs"
+            found["steps_per_cycle"] = _whole(cycle_name, cycle) * an_epoch
+        return found
+
+    def _rows(self) -> int:
+        """Training rows of the recipe's data."""
+        if "subset" in self.settings:
+            return int(self.settings["subset"])
+        where = f"The recipe `{self.recipe.name}`"
+        job = job_from(self.recipe.command, self.settings, where)
+        return len(load_data(job.data, counts=job.zoo.counts)[0].train.x)
+
+
+def _dataset(_: _Given, text: str) -> dict[str, Any]:
+    name, _underscore, split = text.rpartition("_")
+    return {"data": name, "split": int(split)} if name and split.isdigit() else {"data": text}
+
+
+def _momentum(given: _Given, text: str) -> dict[str, Any]:
+    name = "momentum_decay" if given.recipe.command == "sample" else "momentum"
+    value = _number(name, text, zero=True)
+    if given.settings.get("kernel") == "sgld":
+        if value:
+            raise ValueError(
+                f"`{given.recipe.name}` is SGLD, which has no momentum: its flag is --momentum=0. "
+                "Take `sghmc-cifar10`, or --set kernel=sghmc."
+            )
+        return {}
+    return {name: value}
+
+
+def _word(name: str, words: Mapping[str, str], setting: str) -> Callable[[_Given, str], Any]:
+    def put(_: _Given, text: str) -> dict[str, Any]:
+        if text not in words:
+            raise ValueError(f"--{name}={text} is unknown. {near_misses(text, words)}")
+        return {setting: words[text]}
+
+    return put
+
+
+# Flags whose value is not that of the setting.
+_SINGLE: dict[str, Callable[[_Given, str], dict[str, Any]]] = {
+    "dataset_name": _dataset,
+    "model_name": lambda _, text: {"model": _MODELS.get(text, text)},
+    "weight_decay": lambda _, text: {"prior_variance": 1 / _number("weight_decay", text)},
+    "use_float64": lambda *_: {"float64": True},
+    "save_all_ensembled": lambda *_: {"keep": "weights"},
+    "step_size": lambda *_: {"adapt_step_size": False},
+    "momentum": _momentum,
+    "momentum_decay": _momentum,
+    "preconditioner": _word(
+        "preconditioner", {"None": "none", "RMSprop": "rmsprop-plain"}, "preconditioner"
+    ),
+    "step_size_schedule": _word(
+        "step_size_schedule", {"constant": "burn-in", "cyclical": "cyclical-step"}, "schedule"
+    ),
+    "optimizer": _word("optimizer", {"SGD": "sgd", "Adam": "adamw"}, "optimiser"),
+}
+
+
+def _value(text: Any) -> Any:
+    """A number where it is one."""
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return text
+    return int(number) if number.is_integer() and "." not in str(text) else number
+
+
+def _number(name: str, text: Any, *, zero: bool = False) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"--{name} takes a number, not `{text}`.") from None
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        raise ValueError(f"--{name} takes a number above 0, not `{text}`.")
+    return value
+
+
+def _whole(name: str, text: Any) -> int:
+    value = _number(name, text, zero=True)
+    if not value.is_integer():
+        raise ValueError(f"--{name} takes a whole number, not `{text}`.")
+    return int(value)

@@ -1,0 +1,373 @@
+"""Make a run of settings in a folder, and judge it; no word goes to the screen from here.
+
+`make_run` samples or fits, `resume_run` continues, `judge_run` diagnoses and scores what is there.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.core.wording import program_name
+from bayesnn_ppl.distributed import current
+from bayesnn_ppl.experiments.stopping import stop_on_sigterm
+from bayesnn_ppl.settings import models
+from bayesnn_ppl.settings.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.settings.datasets import load_data
+from bayesnn_ppl.settings.devices import chain_mesh, devices_here, prepare_devices
+from bayesnn_ppl.settings.hmc_references import check_reference, reference_of
+from bayesnn_ppl.settings.jobs import Fit, Sample
+from bayesnn_ppl.settings.kernels import chosen_kernel, find_step, make_kernel
+from bayesnn_ppl.settings.rows import held_out
+from bayesnn_ppl.settings.sampling import EndingSettings, start_of, until, what_is_kept
+from bayesnn_ppl.settings.saved_runs import Run, default_folder, open_run, remember, require_new
+from bayesnn_ppl.settings.user_models import failures_named
+
+__all__ = [
+    "TENSORBOARD",
+    "Judged",
+    "Made",
+    "interrupt_told",
+    "judge_run",
+    "make_run",
+    "place_for_run",
+    "prepare",
+    "resume_run",
+    "sample_job",
+]
+
+TENSORBOARD = "tensorboard"  # folder of the events, in that of the run
+_ELSEWHERE = "Choose another folder with --out."
+
+type Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run on disk.
+
+    Attributes:
+        folder: of the run, its working copy where it is sent elsewhere.
+        run: what `run.json` holds.
+        dataset: the data.
+        posterior: None where SIGTERM came, and in processes other than the first.
+        limits: the `until` that was asked.
+        stopped: whether SIGTERM ended it.
+    """
+
+    folder: Path
+    run: Run
+    dataset: Any
+    posterior: Any = None
+    limits: dict[str, Any] | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a run is worth: its diagnosis and its scores, None where there is none."""
+
+    diagnosis: Any
+    scores: Any
+
+
+def prepare(job: Sample | Fit, processes: int | None = None) -> None:
+    """Give JAX the devices of a job, before it starts.
+
+    Args:
+        job: what is about to run.
+        processes: that make the run together on one mesh.
+    """
+    if isinstance(job, Fit):
+        prepare_devices(int(getattr(job.settings, "members", None) or 1), None)
+        return
+    run = job.run
+    assert run.chains is not None
+    prepare_devices(run.chains, devices_here(run.devices, run.data_devices, processes))
+
+
+def make_run(
+    job: Sample | Fit,
+    out: str | None = None,
+    *,
+    command: str | None = None,
+    say: Say | None = None,
+    progress: bool = False,
+) -> Made:
+    """Sample or fit, and save the run.
+
+    Args:
+        job: all its settings.
+        out: folder, new or empty, or an address; None chooses one in `runs/`.
+        command: what was typed, which the run remembers.
+        say: told what happens, a line at a time.
+        progress: whether a progress bar is shown.
+
+    Raises:
+        ValueError: settings that do not go together, or with the model or the data.
+        FileExistsError: the folder holds something.
+        InterruptedError: Ctrl-C before there was anything to keep.
+    """
+    team = current()
+    fits = isinstance(job, Fit)
+    if isinstance(job, Sample) and team.count > 1 and _auto(job):
+        raise ValueError(
+            f"--step-size auto makes short runs in one process, and this run has {team.count}. "
+            "Find the step size in one, and give it."
+        )
+    models.check_name(job.model, "fit" if fits else "sample", job.data.target)
+    if out is not None and team.leads:
+        require_new(storage.working_copy(out))
+    mesh = None if isinstance(job, Fit) else _mesh(job)
+    dataset, loaded_by = load_data(job.data, counts=job.zoo.counts)
+    model, described, path = models.chosen_model(job.model, job.zoo, job.any_model, dataset)
+    with failures_named(path):
+        chosen = _chosen(job, model, dataset, say)
+    run = remember(
+        dataset,
+        made_by="bayesnn fit" if fits else "bayesnn sample",
+        model=described,
+        posterior_temperature=job.any_model.posterior_temperature,
+        data=loaded_by,
+        kernel=chosen,
+        reference=job.score.reference,
+        command=command,
+    )
+    check_reference(run, weights=job.keep.keep == "weights")
+    label = Path(run.model_label).stem + (f"-{job.approximation}" if isinstance(job, Fit) else "")
+    place = team.agree(out or str(default_folder(run.data_label, label)))[0]
+    folder = storage.working_copy(place)
+    if say is not None:
+        say(f"{run.model_label} on {dataset!r}")
+        if storage.is_address(place):
+            say(f"The run is sent to {place} with each commit; its working copy is {folder}")
+    keep = what_is_kept(job.keep, dataset)
+    made = Made(folder, run, dataset)
+    more: dict[str, Any] = {"progress": progress, "out": folder, "keep": keep}
+    with failures_named(path), place_for_run(folder) if team.leads else nullcontext():
+        with storage.writing_to(folder, lambda: _ELSEWHERE):
+            if team.leads:
+                run.write(folder)
+        if isinstance(job, Fit):
+            return _fit(job, made, make_approximation(model, chosen), more)
+        limits = until(job.ending, probe=keep.probe is not None)
+        made = replace(made, limits=limits)
+        kernel, events = make_kernel(model, chosen), job.run.tensorboard
+        return _drawn(made, lambda **m: sample_job(job, kernel, dataset.train, mesh, **m, **more),
+                      tensorboard=events)  # fmt: skip
+
+
+def _auto(job: Sample) -> bool:
+    return getattr(job.settings, "step_size", None) == "auto"
+
+
+def _mesh(job: Sample) -> Any:
+    run = job.run
+    assert run.chains is not None
+    return chain_mesh(run.chains, run.devices, run.chain_method, run.data_devices)
+
+
+def _chosen(job: Sample | Fit, model: Any, dataset: Any, say: Say | None) -> dict[str, Any]:
+    """The kernel or approximation as `run.json` holds it; `auto` becomes a step size here."""
+    if isinstance(job, Fit):
+        return chosen_approximation(job.approximation, job.settings)
+    run = job.run
+    assert run.warmup is not None and run.chains is not None
+    chosen = chosen_kernel(job.kernel, job.settings, warmup=run.warmup)
+    if _auto(job):
+        if say is not None:
+            say("Looking for a step size by short runs.")
+        x, y = dataset.train
+        step = find_step(model, x, y, chosen, chains=run.chains, seed=run.seed, report=say)
+        chosen["settings"]["step_size"] = step
+    return chosen
+
+
+def sample_job(job: Sample, kernel: Any, train: Any, mesh: Any, **more: Any) -> Any:
+    """`bnn.sample` with the settings of a job.
+
+    Args:
+        job: its settings.
+        kernel: of `make_kernel`.
+        train: inputs and targets.
+        mesh: devices, or None.
+        **more: of `sample`.
+    """
+    run = job.run
+    assert run.warmup is not None and run.draws is not None and run.chains is not None
+    return bnn.sample(
+        kernel,
+        *train,
+        warmup=run.warmup,
+        draws=run.draws,
+        chains=run.chains,
+        seed=run.seed,
+        chain_method=run.chain_method,
+        mesh=mesh,
+        init=start_of(run.init),
+        thinning=run.thinning,
+        float64=run.float64,
+        **more,
+    )
+
+
+def _drawn(made: Made, draw: Callable[..., Any], *, tensorboard: bool) -> Made:
+    """What `draw` makes in the folder; SIGTERM and Ctrl-C end it with what is there."""
+    team, folder = current(), made.folder
+    with stop_on_sigterm() as stop:
+        if tensorboard and team.leads:
+            stop.also = bnn.TensorBoard(folder / TENSORBOARD)
+        posterior = None
+        with stop.expected(), _time_in_warmup(folder), interrupt_told(folder):
+            posterior = draw(until=made.limits, callback=stop.asked)
+        if stop.came_to_any():
+            return replace(made, stopped=True)
+    return replace(made, posterior=posterior if team.leads else None)
+
+
+def _fit(job: Fit, made: Made, approximation: Any, more: dict[str, Any]) -> Made:
+    posterior = None
+    with stop_on_sigterm() as stop, stop.expected():
+        try:
+            posterior = bnn.fit(
+                approximation,
+                *made.dataset.train,
+                seed=job.fit.seed,
+                float64=job.fit.float64,
+                callback=stop.asked,
+                **more,
+            )
+        except KeyboardInterrupt:
+            raise InterruptedError(
+                f"Interrupted in training. `{program_name()} resume {made.folder}` continues from "
+                "here."
+            ) from None
+    return replace(made, posterior=posterior, stopped=stop.came)
+
+
+def resume_run(
+    folder: Path,
+    *,
+    model: str | None = None,
+    more_draws: int | None = None,
+    ending: EndingSettings | None = None,
+    progress: bool = False,
+) -> Made:
+    """Continue a run that was ended early, or make more draws of one.
+
+    Args:
+        folder: of the run.
+        model: the user's `.py` file, for a run that was made with one.
+        more_draws: draws to add to those that were asked for.
+        ending: what ends it early.
+        progress: whether a progress bar is shown.
+
+    Raises:
+        ValueError: it was made in a way that cannot be continued from settings.
+    """
+    run = open_run(folder)
+    if not run.kernel:
+        raise ValueError(
+            f"The run `{folder}` was made by `{run.made_by}` and cannot be continued here. Only "
+            "runs of `bayesnn sample` and `bayesnn fit` can; one from Python is resumed there: "
+            "`bayesnn_ppl.resume(folder, kernel, x, y)`."
+        )
+    limits = until(ending or EndingSettings(), probe=(folder / "probe.npz").exists())
+    program, path = run.load_model(model)
+    dataset = run.load_data()
+    make = make_approximation if "approximation" in run.kernel else make_kernel
+    kernel, train = make(program, run.kernel), dataset.train
+    made = Made(folder, run, dataset, limits=limits)
+
+    def draw(**given: Any) -> Any:
+        if more_draws is None:
+            return bnn.resume(folder, kernel, *train, progress=progress, **given)
+        return bnn.extend(folder, kernel, *train, draws=more_draws, progress=progress, **given)
+
+    with failures_named(path):
+        return _drawn(made, draw, tensorboard=(folder / TENSORBOARD).is_dir())
+
+
+def judge_run(made: Made, *, diagnose: bool = True) -> Judged:
+    """Diagnose and score a run that is saved, and keep both in its folder.
+
+    Args:
+        made: of `make_run` or `resume_run`, with a posterior.
+        diagnose: False leaves the diagnosis out.
+    """
+    folder, posterior, run = made.folder, made.posterior, made.run
+    # Without weights there is the probe alone, which the run has kept.
+    weights, probe = posterior.has_weights, posterior.probe
+    try:
+        diagnosis = scores = None
+        if diagnose and (weights or probe is not None):
+            diagnosis = posterior.diagnose(held_out(made.dataset)[0] if weights else None)
+        if diagnosis is not None:  # for `bayesnn runs`, and for readers without the model
+            _write(folder / "diagnosis.json", diagnosis)
+        if len(made.dataset.test) and (weights or probe is not None):
+            rows = tuple(made.dataset.test) if weights else ()
+            of = {"reference": reference_of(run)} if weights else {}
+            scores = bnn.metrics.evaluate(posterior, *rows, class_names=run.class_names, **of)
+            _write(folder / "metrics.json", scores)
+    finally:
+        storage.send(folder)  # what was written after the last commit
+    return Judged(diagnosis, scores)
+
+
+def _write(path: Path, found: Any) -> None:
+    path.write_text(found.to_json() + "\n", encoding="utf-8")
+
+
+@contextmanager
+def place_for_run(folder: Path) -> Iterator[None]:
+    """Make the folder before the work, so hours of it cannot end in nowhere to write.
+
+    A folder in which nothing has been drawn when the block fails is removed again.
+    """
+    new = not folder.exists()
+    with storage.writing_to(folder, lambda: _ELSEWHERE):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if new and folder.is_dir() and not (folder / "commit.json").exists():
+            shutil.rmtree(folder)
+        raise
+
+
+@contextmanager
+def _time_in_warmup(folder: Path) -> Iterator[None]:
+    """Name the command that continues a run whose time was up in its warm-up.
+
+    Raises:
+        RuntimeError: it was.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "by its max_time" not in str(error):
+            raise
+        raise RuntimeError(
+            "The time of --max-time was up in the warm-up, so there is no draw yet. All is saved: "
+            f"`{program_name()} resume {folder}` continues from there."
+        ) from error
+
+
+@contextmanager
+def interrupt_told(folder: Path | None) -> Iterator[None]:
+    """Name the command that continues what Ctrl-C has left of a run.
+
+    Raises:
+        InterruptedError: it came before there was a draw.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        said = str(error) or "Interrupted before the job was done."
+        if folder is not None:
+            said = said.replace("`resume`", f"`{program_name()} resume {folder}`")
+        raise InterruptedError(said) from None

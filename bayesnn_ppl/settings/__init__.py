@@ -1,0 +1,1 @@
+"""Plain values from and to models, kernels, approximations, data and runs."""

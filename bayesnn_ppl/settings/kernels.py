@@ -1,0 +1,408 @@
+"""Kernels by word: their settings are the arguments of their classes.
+
+Every kernel of `bayesnn_ppl.kernels` is here, and NumPyro's NUTS. An argument becomes a setting
+where its annotation is a number, a word, a switch or a few numbers; its text is that of the
+docstring. So a kernel's options, their help, the keys of recipes and what a run remembers follow
+from its file alone.
+"""
+
+import dataclasses
+import functools
+import inspect
+import math
+import re
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from bayesnn_ppl.core.arguments import near_misses, series
+from bayesnn_ppl.settings.declaring import declared, flag, setting, switch
+from bayesnn_ppl.settings.step_schedules import SCHEDULE_SETTINGS, built, check_schedule, scheduled
+from bayesnn_ppl.settings.value_kinds import (
+    choice,
+    number,
+    number_or_auto,
+    numbers,
+    one_or_more,
+    whole,
+)
+
+__all__ = [
+    "METHODS",
+    "argument_settings",
+    "as_arguments",
+    "check_kernel",
+    "chosen_kernel",
+    "find_step",
+    "kernel_group",
+    "kernel_kinds",
+    "kernel_summary",
+    "kernels_with",
+    "make_kernel",
+    "word_of",
+]
+
+# A whole recipe in one word: its kernel, and defaults of the kernel and of the run. As
+# `bayesnn_ppl.mile`, which a test compares; a draw is ten steps.
+METHODS: dict[str, dict[str, Any]] = {
+    "mile": {
+        "kernel": "mclmc",
+        "text": "an ensemble is trained, and microcanonical chains (mclmc) start from its members",
+        "settings": {"energy_variance_end": 0.01},
+        "run": {"init": "ensemble", "warmup": 5000, "draws": 1000, "chains": 12},
+    }
+}
+
+_WORDS = {"ChEES": "chees"}  # where the rule of `word_of` does not find it
+_BIASED = ("BiasedMinibatchHMC", "BiasedMinibatchMetropolis")  # wrong on purpose, for teaching
+_OF_NUTS = (
+    *("step_size", "target_accept_prob", "max_tree_depth"),
+    *("dense_mass", "adapt_step_size", "adapt_mass_matrix", "regularize_mass_matrix"),
+)
+# Argument -> setting, where a model or the data have a setting of that name, or kernels differ.
+_RENAMED = {
+    "prior_variance": "trajectory_prior_variance",
+    "length": "trajectory_length",
+    "target_accept_prob": "target_accept",
+}
+# `--posterior-temperature` says it for every kernel.
+_NOT_TYPED = ("model", "init_strategy", "temperature")
+_LENGTHS = ("trajectory_length", "num_leapfrogs", "trajectory_prior_variance")
+# What is usual of settings that a kernel needs and that have no default.
+_USUAL = {"--batch-size": "32 to 256 rows are usual, such as `--batch-size 64`"}
+_FIRST_STEP = 1e-5  # where the search begins; it goes up by factors of 8, or down
+_MOST_CHAINS = 4  # of the search: more chains tell little more, and each takes its time
+
+
+@functools.cache
+def kernel_kinds() -> dict[str, type]:
+    """Word -> class of every kernel; NUTS, the usual one, first."""
+    from numpyro.infer import NUTS
+
+    from bayesnn_ppl.inference import kernels
+
+    found = [getattr(kernels, name) for name in kernels.__all__ if name not in _BIASED]
+    return {"nuts": NUTS} | {word_of(kind): kind for kind in found if inspect.isclass(kind)}
+
+
+def word_of(kind: type) -> str:
+    """A class's name as it is typed."""
+    name = kind.__name__
+    return _WORDS.get(name, re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower())
+
+
+def _kind(word: str) -> type:
+    """The class of a kernel or of a method.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    word, known = METHODS.get(word, {}).get("kernel", word), kernel_kinds()
+    if word not in known:
+        near = near_misses(word, [*known, *METHODS])
+        raise ValueError(f"There is no kernel `{word}`. {near}")
+    return known[word]
+
+
+def kernel_summary(word: str) -> str:
+    """What a kernel or a method is, in one line."""
+    if word in METHODS:
+        return str(METHODS[word]["text"])
+    if word == "nuts":
+        return "NumPyro's No-U-Turn sampler, which finds the length of each trajectory itself"
+    return (inspect.getdoc(_kind(word)) or "").split("\n\n")[0].replace("\n", " ").rstrip(".:")
+
+
+@functools.cache
+def kernel_group(word: str) -> type:
+    """The settings of a kernel or a method as a frozen dataclass; None stands for not given."""
+    kind, defaults = _kind(word), METHODS.get(word, {}).get("settings", {})
+    only = _OF_NUTS if word == "nuts" else None
+    fields = argument_settings(kind, _NOT_TYPED, only=only, renamed=_RENAMED, defaults=defaults)
+    if word == "hmc":
+        fields["mass"] = setting(
+            _text(fields["mass"]), read=choice("identity", "diagonal"), unit="word",
+            shown="diagonal; identity with --trajectory-prior-variance",
+        )  # fmt: skip
+        fields["trajectory_length"] = setting(
+            _text(fields["trajectory_length"]), read=number(), unit="number", metavar="L",
+            shown="pi/2, where no other length is given",
+        )  # fmt: skip
+    if "step_size" in fields and _takes_schedule(kind, "step_size"):
+        fields["step_size"] = setting(
+            f"{_text(fields['step_size'])}; auto finds, by short runs, the largest that keeps the "
+            "temperature",
+            read=number_or_auto,
+            unit="number or auto",
+            metavar="H",
+            shown="none",
+        )
+        fields |= SCHEDULE_SETTINGS
+    made = [(name, Any, field) for name, field in fields.items()]
+    return dataclasses.make_dataclass(f"{kind.__name__}Settings", made, frozen=True, kw_only=True)
+
+
+def _text(field: Any) -> str:
+    return str(field.metadata["setting"].text)
+
+
+def _arguments(kind: type) -> dict[str, tuple[inspect.Parameter, Any]]:
+    """Name -> argument and its annotation, those of `**settings` of its bases among them."""
+    found: dict[str, tuple[inspect.Parameter, Any]] = {}
+    for this in kind.__mro__[:-1]:
+        if "__init__" not in vars(this):
+            continue
+        own = inspect.signature(vars(this)["__init__"]).parameters
+        hints = typing.get_type_hints(vars(this)["__init__"])
+        for name, parameter in own.items():
+            if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                found.setdefault(name, (parameter, hints.get(name, Any)))
+        if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in own.values()):
+            break
+    return found
+
+
+def _takes_schedule(kind: type, name: str) -> bool:
+    from bayesnn_ppl.inference.schedules.base import Schedule
+
+    return Schedule in typing.get_args(_arguments(kind)[name][1])
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """Argument -> what the docstrings of a class and its bases say of it."""
+    from docstring_parser import parse
+
+    found: dict[str, str] = {}
+    for this in kind.__mro__[:-1]:
+        for entry in parse(inspect.getdoc(this) or "").params if this.__doc__ else ():
+            text = " ".join((entry.description or "").split()).rstrip(".")
+            text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "`")
+            for name in entry.arg_name.split(","):
+                found.setdefault(name.strip().strip("*"), text)
+    return found
+
+
+def argument_settings(
+    kind: type,
+    leave_out: Iterable[str],
+    *,
+    only: Iterable[str] | None = None,
+    renamed: Mapping[str, str] = types.MappingProxyType({}),
+    defaults: Mapping[str, Any] = types.MappingProxyType({}),
+) -> dict[str, Any]:
+    """Setting -> dataclass field, for each argument of a class that can be typed.
+
+    Args:
+        kind: the class; its annotations say what kind of value an argument is.
+        leave_out: arguments that are not settings.
+        only: those that are, of a class with others.
+        renamed: argument -> setting, where they differ.
+        defaults: setting -> default in place of the class's.
+    """
+    texts, found = _texts(kind), {}
+    for argument, (parameter, annotation) in _arguments(kind).items():
+        if argument in leave_out or (only is not None and argument not in only):
+            continue
+        name = renamed.get(argument, argument)
+        default = defaults.get(name, parameter.default)
+        made = _field(annotation, texts.get(argument, ""), default)
+        if made is not None:
+            found[name] = made
+    return found
+
+
+def _field(annotation: Any, text: str, default: Any) -> Any:
+    """A field for values of the annotation, or None where nobody could type one."""
+    if isinstance(annotation, typing.TypeAliasType):
+        annotation = annotation.__value__
+    if annotation is Any:  # NumPyro's classes have no annotations
+        annotation = type(default)
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    parts = typing.get_args(annotation) if union else (annotation,)
+    needed = default is inspect.Parameter.empty
+    optional = type(None) in parts
+    shown = "none: it must be given" if needed else _shown(default)
+    if bool in parts:
+        return switch(text, default=None, shown="on" if default else "off")
+    words = [part for part in parts if typing.get_origin(part) is Literal]
+    if words:
+        read: Callable[[str], Any] = choice(*typing.get_args(words[0]))
+        return setting(text, read=read, unit="word", shown=shown)
+    several = any(typing.get_origin(p) is Sequence and typing.get_args(p) == (int,) for p in parts)
+    if int in parts:
+        read = functools.partial(one_or_more, read=whole()) if several else whole()
+        return setting(
+            text, read=_or_none(read, optional), unit="integer", metavar="N", shown=shown
+        )
+    if float in parts:
+        read = _or_none(number(above=-math.inf), optional)
+        return setting(text, read=read, unit="number", metavar="X", shown=shown)
+    if any(typing.get_args(part)[:1] == (float,) for part in parts):
+        return setting(text, read=numbers, unit="numbers", metavar="X,X", shown=shown)
+    if str in parts:
+        return setting(text, read=str, unit="word", metavar="WORD", shown=shown)
+    if any(getattr(part, "__name__", "") == "Preconditioner" for part in parts):
+        return setting(
+            "a mass for each weight by the size of its gradients: rmsprop is learned in the "
+            "warm-up and then fixed; rmsprop-plain moves at every step, which is biased, as in "
+            "bnn_hmc",
+            read=choice("none", "rmsprop", "rmsprop-plain"),
+            unit="word",
+            shown="none",
+        )
+    return None
+
+
+def _or_none(read: Callable[[str], Any], optional: bool) -> Callable[[str], Any]:
+    """`read`, or the word none where the argument may be None."""
+    return (lambda text: text if text == "none" else read(text)) if optional else read
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, tuple):
+        return ",".join(f"{value:g}" for value in default)
+    return f"{default:g}" if isinstance(default, float) else str(default).lower()
+
+
+def kernels_with(name: str) -> list[str]:
+    """The kernels that have a setting."""
+    return [word for word in kernel_kinds() if name in declared(kernel_group(word))]
+
+
+def check_kernel(word: str, settings: Any, *, warmup: int, chains: int) -> None:
+    """Refuse settings that lack something, or contradict each other or the run.
+
+    Args:
+        word: of the kernel, or of a method.
+        settings: an instance of its `kernel_group`.
+        warmup, chains: of the run.
+
+    Raises:
+        ValueError: they do.
+    """
+    given = {n: v for n in declared(settings) if (v := getattr(settings, n)) is not None}
+    needed = [
+        _RENAMED.get(name, name)
+        for name, (parameter, _) in _arguments(_kind(word)).items()
+        if parameter.default is inspect.Parameter.empty and name != "model"
+    ]
+    if word == "sghmc" and "learning_rate" not in given:
+        needed.insert(0, "step_size")
+    missing = [flag(name) for name in needed if name not in given]
+    if missing:
+        raise ValueError(
+            f"The kernel {word} needs {series(missing)}: there is no default that would suit "
+            "other data. `--step-size auto` looks for the largest step that keeps the temperature."
+            if "--step-size" in missing
+            else f"The kernel {word} needs {series(missing)}: "
+            f"{series(_USUAL[name] for name in missing)}."
+        )
+    if "schedule" in declared(settings):
+        check_schedule(given, warmup=warmup)
+    lengths = [flag(name) for name in _LENGTHS if name in given]
+    if len(lengths) > 1:
+        raise ValueError(
+            f"Give one of {series(lengths)}, not more: each of them fixes the length of the "
+            "trajectories."
+        )
+    if word == "chees":
+        if chains < 2:
+            raise ValueError(
+                "The kernel chees learns from how chains differ and needs two or more: "
+                "`--chains 4`, or another kernel."
+            )
+        if not warmup and not lengths:
+            raise ValueError(
+                "Without a warm-up the kernel chees cannot learn how long its trajectories "
+                "should be: give --trajectory-length, or a longer --warmup."
+            )
+
+
+def chosen_kernel(word: str, settings: Any, *, warmup: int) -> dict[str, Any]:
+    """The kernel as `run.json` holds it: its name and the arguments of its class.
+
+    Arguments and not settings are stored, so a run continues as it began where a default here
+    changes.
+
+    Args:
+        word, settings: as in `check_kernel`.
+        warmup: draws, which some schedules count.
+    """
+    arguments = {setting: argument for argument, setting in _RENAMED.items()}
+    has, method = _arguments(_kind(word)), METHODS.get(word, {})
+    values = {n: getattr(settings, n) for n in declared(settings)} | {}
+    values = dict(method.get("settings", {})) | {n: v for n, v in values.items() if v is not None}
+    name = method.get("kernel", word)
+    chosen = {
+        (arguments[n] if arguments.get(n) in has else n): value
+        for n, value in values.items()
+        if n not in SCHEDULE_SETTINGS
+    }
+    if "schedule" in declared(settings):
+        chosen = scheduled(chosen, values, warmup=warmup)
+    if name == "hmc" and "prior_variance" not in chosen:
+        chosen.setdefault("mass", "diagonal")
+        if "num_leapfrogs" not in chosen:
+            chosen.setdefault("trajectory_length", math.pi / 2)
+    return {"kernel": name, "settings": chosen}
+
+
+def make_kernel(model: Any, chosen: Mapping[str, Any]) -> Any:
+    """The kernel on a model.
+
+    Args:
+        model: a NumPyro model.
+        chosen: of `chosen_kernel`, or the `kernel` of a `run.json`.
+
+    Raises:
+        ValueError: a setting is out of the kernel's range.
+    """
+    settings = built(chosen["settings"])
+    kind = _kind(chosen["kernel"])
+    return kind(model, **as_arguments(kind, settings))
+
+
+def as_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values as a class takes them: tuples for lists, and None for none where it may be."""
+    found = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
+    known = _arguments(kind)
+    for name, value in found.items():
+        if value == "none" and name in known and type(None) in typing.get_args(known[name][1]):
+            found[name] = None
+    return found
+
+
+def find_step(
+    model: Any, x: Any, y: Any, chosen: Mapping[str, Any], *, chains: int, seed: int, report: Any
+) -> float:
+    """The step size that `--step-size auto` means, by short runs; see `find_step_size`.
+
+    Args:
+        model: a NumPyro model.
+        x, y: training data.
+        chosen: of `chosen_kernel`, with any step size.
+        chains, seed: of the run.
+        report: told each line, or None.
+
+    Raises:
+        ValueError: no step size that was tried keeps the temperatures.
+    """
+    import bayesnn_ppl as bnn
+
+    tried = {**chosen["settings"], "step_size": _FIRST_STEP}
+    kernel, chains = make_kernel(model, {**chosen, "settings": tried}), min(chains, _MOST_CHAINS)
+    with warnings.catch_warnings():
+        # The search begins at a step that nobody has asked for, so that it is far off says nothing.
+        warnings.simplefilter("ignore", UserWarning)
+        found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
+    if found.step_size is None:
+        last = found.ladder[-1]
+        raise ValueError(
+            f"`--step-size auto` found none: of {len(found.ladder)} step sizes down to "
+            f"{last.step_size:.2e} none keeps the temperature, and that of the last is "
+            f"{last.status}. Take a larger --batch-size, whose gradients are less noisy, or give "
+            "--step-size a number."
+        )
+    return found.step_size
