@@ -72,6 +72,9 @@ def _parse(given: list[str]) -> tuple[Callable[[], Any], Any]:
     """
     from cyclopts import CycloptsError
 
+    if given[:1] == ["__complete"]:  # a shell asks what may stand here
+        app, words, _ = app_for(given[1:])
+        return lambda: app(["__complete", *words]), None
     first = given[0] if given else "--help"
     if first.startswith("-"):
         if first not in ("--help", "-h", "--version"):

@@ -5,9 +5,11 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
+from cyclopts.completion import CompletionContext
 
 from bayesnn_ppl.settings.declaring import Setting, declared, flag, setting, switch
 
@@ -119,8 +121,8 @@ def _positional(argument: Argument) -> inspect.Parameter:
     if read is not None:
         known["converter"] = lambda _, tokens: read(tokens[-1].value)
         known["choices"] = getattr(read, "choices", ())
-    elif argument.metavar in _COMPLETED:
-        known["completer"] = _COMPLETED[argument.metavar]
+    else:
+        known["completer"] = _completer(argument.metavar)
     if argument.many:
         kind, place = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.empty
         return inspect.Parameter(
@@ -160,8 +162,8 @@ def _annotation(what: Setting, name: str, section: Group, default: Any) -> Any:
     known["negative"] = ""
     if what.choices:
         known["choices"] = what.choices
-    elif what.metavar in _COMPLETED:
-        known["completer"] = _COMPLETED[what.metavar]
+    else:
+        known["completer"] = _completer(what.metavar)
     return Annotated[Any, Parameter(metavar=what.metavar, **known)]
 
 
@@ -172,37 +174,50 @@ def _value(what: Setting, tokens: Any) -> Any:
     return what.read(tokens[-1].value)  # the last one counts
 
 
-def _models(_: Any) -> list[str]:
+def _names(of: Callable[[], Any]) -> Callable[[CompletionContext], list[str]]:
+    """Completes names, and paths beside them."""
+    return lambda context: [*of(), *_paths(context)]
+
+
+def _paths(context: CompletionContext) -> list[str]:
+    """Completes paths; folders end in a slash."""
+    found = Path().glob(f"{context.incomplete}*")
+    return [f"{path}/" if path.is_dir() else str(path) for path in found]
+
+
+def _models() -> Any:
     import bayesnn_ppl as bnn
 
-    return list(bnn.models.__all__)
+    return bnn.models.__all__
 
 
-def _data(_: Any) -> list[str]:
+def _data() -> Any:
     import bayesnn_ppl as bnn
 
-    return list(bnn.data.names())
+    return bnn.data.names()
 
 
-def _recipes(_: Any) -> list[str]:
+def _recipes() -> Any:
     from bayesnn_ppl.experiments import recipe_names
 
     return recipe_names()
 
 
-def _studies(_: Any) -> list[str]:
+def _studies() -> Any:
     from bayesnn_ppl.experiments import study_names
 
     return study_names()
 
 
-# What may stand in place of a metavar, asked when a shell completes it.
-_COMPLETED: dict[str, Any] = {
-    "MODEL": _models,
-    "NAME|FILE.csv": _data,
-    "RECIPE": _recipes,
-    "STUDY": _studies,
-}
+_NAMED = {"MODEL": _models, "NAME|FILE.csv": _data, "RECIPE": _recipes, "STUDY": _studies}
+_PATHS = ("FI", "FOLDER", "OUT", "RUN")  # FILE and FIGURE have their ending
+
+
+def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
+    """What may stand in place of a metavar, asked when a shell completes it."""
+    if metavar in _NAMED:
+        return _names(_NAMED[metavar])
+    return _paths if metavar.startswith(_PATHS) else None
 
 
 def model_file(shown: str = "none") -> Any:
