@@ -127,6 +127,8 @@ def make_run(
     model, described, path = models.chosen_model(job.model, job.zoo, job.any_model, dataset)
     with failures_named(path):
         chosen = _chosen(job, model, dataset, say)
+        method = make_approximation if fits else make_kernel
+        kernel = method(model, chosen)  # which checks its settings
     run = remember(
         dataset,
         made_by="bayesnn fit" if fits else "bayesnn sample",
@@ -153,12 +155,13 @@ def make_run(
             if team.leads:
                 run.write(folder)
         if isinstance(job, Fit):
-            return _fit(job, made, make_approximation(model, chosen), more)
+            return _fit(job, made, kernel, more)
         limits = until(job.ending, probe=keep.probe is not None)
-        made = replace(made, limits=limits)
-        kernel, events = make_kernel(model, chosen), job.run.tensorboard
-        return _drawn(made, lambda **m: sample_job(job, kernel, dataset.train, mesh, **m, **more),
-                      tensorboard=events)  # fmt: skip
+
+        def draw(**given: Any) -> Any:
+            return sample_job(job, kernel, dataset.train, mesh, **given, **more)
+
+        return _drawn(replace(made, limits=limits), draw, tensorboard=job.run.tensorboard)
 
 
 def _auto(job: Sample) -> bool:

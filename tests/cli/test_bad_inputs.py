@@ -210,7 +210,7 @@ COMMANDS = {
     ),
     "mass of mclmc": ("sample mclmc --mass identity", 2, "--mass | --preconditioning"),
     "full jitter of hmc": ("sample hmc --jitter 1", 1, "jitter of HMC"),
-    "negative jitter": ("sample hmc --jitter -1", 1, "`jitter` of HMC"),
+    "negative jitter": ("sample hmc --jitter -1", 1, "jitter of HMC"),
     "a ladder from above": (
         "sample parallel-tempering --temperatures 4,2,1",
         1,

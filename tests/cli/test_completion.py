@@ -42,7 +42,7 @@ def printed(shell):
         ("sample hmc mlp --data dia", {"diabetes"}),
         ("run uci", {"uci-hmc"}),
         ("study cold", {"cold-posterior"}),
-        ("report my", {"my_run"}),
+        ("report my", {"my_run/"}),
         ("predict my_run --model my", {"my_model.py"}),
         ("completion z", {"zsh"}),
     ],

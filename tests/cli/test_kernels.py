@@ -5,7 +5,6 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
-import numpyro.infer
 import pytest
 from cyclopts import UnknownOptionError
 

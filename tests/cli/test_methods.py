@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.inference.microcanonical_ensembles import _KERNEL

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
 from bayesnn_ppl.experiments import load_recipe
+from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
 from tests.cli.conftest import parsed
 
 # The flags that its README names, script by script.

@@ -107,7 +107,7 @@ def test_settings_and_flags_of_bnn_hmc_come_last(mine, capsys):
         (["--set", "draws=3", "--set", "draws=4"], "given twice"),
         (["--set", "draws=0"], "at the scale tiny: --draws: must be at least 1"),
         (["--set", "seed=1", "--seed=2"], "`seed` is set twice"),
-        (["--set", "step_size=nan"], "--step-size: must be above 0"),
+        (["--set", "step_size=nan"], "--step-size: must be finite"),
         (["--checkpoint1=x"], "has no counterpart"),
         (["--step-sizes=x"], "unknown"),
     ],

@@ -11,10 +11,9 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.settings import models, sampling
-from bayesnn_ppl.settings.declaring import declared
-from bayesnn_ppl.settings.saved_runs import default_folder
 from bayesnn_ppl.core.identity import describe
+from bayesnn_ppl.settings import models, sampling
+from bayesnn_ppl.settings.saved_runs import default_folder
 from tests.cli.conftest import TINY, table, write_csv
 
 

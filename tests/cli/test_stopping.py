@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.experiments.stopping import STOPPED, Stop, stop_on_sigterm
 from bayesnn_ppl.distributed import Alone, EndedTogether
+from bayesnn_ppl.experiments.stopping import STOPPED, Stop, stop_on_sigterm
 
 
 class Pair(Alone):

@@ -8,9 +8,9 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
+from bayesnn_ppl.experiments import load_study, study_names
 from bayesnn_ppl.experiments.stopping import Stop
 from bayesnn_ppl.experiments.study_cells import run_cell
-from bayesnn_ppl.experiments import load_study, study_names
 from tests.cli.test_recipes import MINE
 
 STUDY = """

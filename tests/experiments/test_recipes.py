@@ -4,14 +4,14 @@ import os
 
 import numpy as np
 import pytest
-
-import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.cli.datasets import load_data
 from bayesnn_ppl.cli.fitting import made_approximation
 from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
 from bayesnn_ppl.cli.methods import apply_method
 from bayesnn_ppl.cli.recipe_words import arguments_of
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.experiments import SCALES, load_recipe, recipe_names
 
 # What the data of the recipes are, so that programs can be built without them.

@@ -1,8 +1,8 @@
 """Studies: every file's cells translate at every scale, and bad ones are refused in a sentence."""
 
 import pytest
-
 from bayesnn_ppl.cli.recipe_words import arguments_of
+
 from bayesnn_ppl.experiments import SCALES, load_recipe, load_study, recipe_names, study_names
 from tests.experiments.cells import STUDY
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bayesnn_ppl.cli.options import AUGMENTATIONS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli.options import AUGMENTATIONS
 from bayesnn_ppl.likelihoods.augmentations import NAMED
 
 A = bnn.augmentations

@@ -12,7 +12,7 @@ from bayesnn_ppl.cli.shared.run_results import ShowSettings, as_json, show_made,
 from bayesnn_ppl.experiments import Recipe, load_recipe, recipe_names, run_recipe
 from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
 from bayesnn_ppl.settings.declaring import declared, key_values, setting, switch
-from bayesnn_ppl.settings.jobs import line_of
+from bayesnn_ppl.settings.jobs import job_from, line_of
 from bayesnn_ppl.settings.value_kinds import choice
 
 __all__ = ["COMMAND", "SCALE"]
@@ -83,6 +83,9 @@ def run_recipe_command(
                 f"`{key}` is set twice, by --set and by a flag of bnn_hmc. Leave one of them out."
             )
     overrides |= from_flags
+    # Every setting is checked before a word is said.
+    where = f"The recipe `{of.name}` at the scale {scale}"
+    job_from(of.command, of.at(scale, overrides), where)
     talk = not (settings.quiet or output.json)
     if talk:
         note(f"{of.title} ({of.source})")

@@ -1,7 +1,6 @@
 """SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
 
-from collections.abc import Mapping
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from typing import Any
