@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from bayesnn_ppl.settings.approximations import approximation_group
+from bayesnn_ppl.settings.approximations import (
+    approximation_group,
+    chosen_approximation,
+    make_approximation,
+)
 from bayesnn_ppl.settings.datasets import DataSettings
 from bayesnn_ppl.settings.declaring import (
     declared,
@@ -15,12 +19,16 @@ from bayesnn_ppl.settings.declaring import (
     unknown_setting,
     words,
 )
-from bayesnn_ppl.settings.kernels import check_kernel, kernel_group
+from bayesnn_ppl.settings.kernels import check_kernel, chosen_kernel, kernel_group, make_kernel
 from bayesnn_ppl.settings.models import ModelSettings, ZooSettings
 from bayesnn_ppl.settings.sampling import EndingSettings, KeepSettings, RunSettings
 from bayesnn_ppl.settings.value_kinds import choice, whole
 
 __all__ = ["Fit", "FitSettings", "Sample", "ScoreSettings", "job_from", "line_of"]
+
+
+def _any_model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
+    """Stands for the model while settings are checked; it is never run."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,10 @@ class Sample:
         object.__setattr__(self, "settings", settings)
         assert run.warmup is not None and run.chains is not None
         check_kernel(self.kernel, settings, warmup=run.warmup, chains=run.chains)
+        chosen = chosen_kernel(self.kernel, settings, warmup=run.warmup)
+        if chosen["settings"].get("step_size") == "auto":
+            chosen["settings"]["step_size"] = 1e-6
+        make_kernel(_any_model, chosen)  # its constructor checks each value
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], where: str) -> Self:
@@ -106,6 +118,7 @@ class Fit:
     def __post_init__(self) -> None:
         if self.settings is None:
             object.__setattr__(self, "settings", approximation_group(self.approximation)())
+        make_approximation(_any_model, chosen_approximation(self.approximation, self.settings))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], where: str) -> Self:

@@ -13,13 +13,14 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.settings import models, sampling
+from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.saved_runs import default_folder
-from tests.cli.conftest import TINY, table, write_csv
+from tests.cli.conftest import TINY, sample_job, table, write_csv
 
 
 def test_a_run_without_weights_is_diagnosed_scored_and_goes_on(tmp_path, capsys):
     run = tmp_path / "run"
-    line = f"sample linear --keep functions --probe-rows 12 --tensorboard --out {run} --quiet"
+    line = f"sample hmc linear --keep functions --probe-rows 12 --tensorboard --out {run} --quiet"
     assert main([*line.split(), *TINY]) == 0
     shown = capsys.readouterr().out
     assert "Diagnosis" in shown and "Regression, 12 rows" in shown
@@ -64,7 +65,7 @@ def test_targets_can_stay_as_they_are(tmp_path, capsys):
         "    with numpyro.plate('data', x.shape[0]):\n"
         "        numpyro.sample('y', dist.Exponential(1 / scale), obs=y)\n"
     )
-    line = f"sample {tmp_path / 'times.py'} --kernel random-walk --out {tmp_path / 'run'} --quiet"
+    line = f"sample hmc {tmp_path / 'times.py'} --out {tmp_path / 'run'} --quiet"
     assert main([*line.split(), *TINY]) == 1
     assert "`--standardise inputs`" in capsys.readouterr().err
     assert main([*line.split(), "--standardise", "inputs", *TINY]) == 0
@@ -76,7 +77,7 @@ def test_targets_can_stay_as_they_are(tmp_path, capsys):
 def test_groups_for_arviz_are_kept(tmp_path, capsys):
     assert sampling.GROUPS == storage.GROUPS
     run = tmp_path / "run"
-    line = f"sample linear --keep-groups log_likelihood,observed_data --out {run} --quiet"
+    line = f"sample hmc linear --keep-groups log_likelihood,observed_data --out {run} --quiet"
     assert main([*line.split(), *TINY]) == 0
     tree = bnn.load(run).tree
     assert {"log_likelihood", "observed_data"} < set(tree) and "log_prior" not in tree
@@ -161,13 +162,11 @@ def test_a_failed_diagnosis_does_not_cost_the_draws(here, capsys, monkeypatch):
 
 @pytest.fixture
 def own_program_on_an_ensemble(here):
-    line = "sample my_model.py --data my.csv --target price --init ensemble --out r --no-diagnose"
+    line = (
+        "sample hmc my_model.py --data my.csv --target price --init ensemble --out r --no-diagnose"
+    )
     assert main([*line.split(), "--quiet", *TINY]) == 0
     return here / "r"
-
-
-def parsed(line):
-    return vars(build_parser()[0].parse_args(["sample", *line.split()]))
 
 
 def test_model_options_reach_the_model():
@@ -196,7 +195,7 @@ def test_model_options_reach_the_model():
             bnn.models.mlp_regression_small(prior=bnn.priors.normal(0.5)),
         ),
     ):
-        built = models.build(name, parsed(line), task="regression", classes=None)
+        built = models.build(name, given(sample_job(line).zoo), task="regression", classes=None)
         assert describe(built) == describe(expected)
 
 
@@ -212,7 +211,7 @@ def test_an_ensemble_is_where_chains_start(own_program_on_an_ensemble, capsys):
 
 
 def test_the_initialisers_of_the_network_are_where_chains_start(here):
-    line = "sample linear --init network --out r --no-diagnose --quiet"
+    line = "sample hmc linear --init network --out r --no-diagnose --quiet"
     assert main([*line.split(), *TINY]) == 0
     assert json.loads((here / "r" / "config.json").read_text())["start"] == "network"
 
@@ -263,7 +262,7 @@ def test_all_rows_of_a_table_may_train(here, capsys):
 
     A score at training rows must not stand anywhere as one of held-out rows.
     """
-    line = "sample linear --data my.csv --target price --test-fraction 0 --out run"
+    line = "sample hmc linear --data my.csv --target price --test-fraction 0 --out run"
     assert main([*line.split(), *TINY]) == 0
     shown = capsys.readouterr()
     assert "Diagnosis" in shown.out and "Held-out" not in shown.out
@@ -296,8 +295,8 @@ def test_a_likelihood_is_a_word(here, likelihood, target, observed, capsys):
     columns["visits"] = np.arange(40) % 7
     columns["grade"] = [("low", "middle", "top")[k % 3] for k in range(40)]
     write_csv(here / "my.csv", {key: columns[key] for key in ("size", "age", target)})
-    line = f"sample mlp --data my.csv --target {target} --likelihood {likelihood} --hidden 2"
-    draw = "--kernel random-walk --warmup 5 --draws 5 --chains 2 --out run"
+    line = f"sample random-walk mlp --data my.csv --target {target} --likelihood {likelihood}"
+    draw = "--hidden 2 --warmup 5 --draws 5 --chains 2 --out run"
     assert main([*line.split(), *draw.split()]) == 0, capsys.readouterr().err
     assert bnn.load(here / "run").provenance["observed"] == observed
     capsys.readouterr()

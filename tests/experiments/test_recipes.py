@@ -4,15 +4,15 @@ import os
 
 import numpy as np
 import pytest
-from bayesnn_ppl.cli.datasets import load_data
-from bayesnn_ppl.cli.fitting import made_approximation
-from bayesnn_ppl.cli.kernels import check_kernel, chosen_kernel, make_kernel
-from bayesnn_ppl.cli.methods import apply_method
-from bayesnn_ppl.cli.recipe_words import arguments_of
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import zoo
 from bayesnn_ppl.experiments import SCALES, load_recipe, recipe_names
+from bayesnn_ppl.settings import models
+from bayesnn_ppl.settings.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.settings.datasets import load_data
+from bayesnn_ppl.settings.declaring import given
+from bayesnn_ppl.settings.jobs import job_from
+from bayesnn_ppl.settings.kernels import chosen_kernel, make_kernel
 
 # What the data of the recipes are, so that programs can be built without them.
 CLASSES = {"cifar10": 10, "cifar100": 100, "imdb": 2, "mnist": 10, "digits": 10}
@@ -34,25 +34,21 @@ PUBLISHED = {
 def test_every_recipe_becomes_a_program_and_a_method(name, scale):
     recipe = load_recipe(name)
     settings = recipe.at(scale)
-    arguments = arguments_of(recipe.command, settings, name)
-    options = vars(arguments)
-    classes = CLASSES.get(arguments.data)
+    job = job_from(recipe.command, settings, name)
+    data = job.data.data
+    classes = CLASSES.get(data)
     task = "regression" if classes is None else "classification"
-    program = zoo.build(arguments.model, options, task=task, classes=classes)
+    model = models.build(job.model, given(job.zoo), task=task, classes=classes)
     if recipe.command == "sample":
-        apply_method(arguments)
-        check_kernel(options)
-        kernel = make_kernel(program, chosen_kernel(options))
-        assert kernel.model is program
+        kernel = make_kernel(model, chosen_kernel(job.kernel, job.settings, warmup=job.run.warmup))
+        assert kernel.model is model
     else:
-        words = dict(word.split("=", 1) for word in arguments.set)
-        own = {key: settings[key] for key in words}
-        own = {key: None if value == "none" else value for key, value in own.items()}
-        assert made_approximation(arguments.approximation, program, own).model is program
+        chosen = chosen_approximation(job.approximation, job.settings)
+        assert make_approximation(model, chosen).model is model
     if scale == "tiny":
-        assert arguments.data in ("digits", "diabetes"), "Tiny recipes need no data folder."
-    if arguments.data in ("cifar10", "imdb") and scale == "full":
-        assert arguments.reference == arguments.data
+        assert data in ("digits", "diabetes"), "Tiny recipes need no data folder."
+    if data in ("cifar10", "imdb") and scale == "full":
+        assert job.score.reference == data
     assert recipe.scales[scale].note
 
 
@@ -68,9 +64,9 @@ def test_every_recipe_becomes_a_program_and_a_method(name, scale):
 )
 def test_the_rows_of_a_part_have_every_label(name):
     recipe = load_recipe(name)
-    options = vars(arguments_of(recipe.command, recipe.at("cpu"), name))
-    dataset, _ = load_data(options)
-    assert len(np.unique(dataset.train.y)) == CLASSES[options["data"]]
+    job = job_from(recipe.command, recipe.at("cpu"), name)
+    dataset, _ = load_data(job.data)
+    assert len(np.unique(dataset.train.y)) == CLASSES[job.data.data]
 
 
 def test_published_figures():
@@ -170,7 +166,7 @@ def test_names_that_are_none(tmp_path):
     ("name", "settings", "sentence"),
     [
         ("hmc-imdb", {"step_sise": 1.0}, "Here has no setting `step_sise`. Did you mean `step_s"),
-        ("hmc-imdb", {"step_size": -1.0}, "Here: --step-size: must be above 0"),
+        ("hmc-imdb", {"step_size": -1.0}, "Here: .*step.size.* of HMC must be positive"),
         ("hmc-imdb", {"float64": 1}, "true or false"),
         ("hmc-imdb", {"out": "x"}, "no setting `out`"),
         ("sgd-imdb", {"epoch": 3}, "Did you mean `epochs`"),
@@ -179,4 +175,4 @@ def test_names_that_are_none(tmp_path):
 def test_bad_settings_are_refused_in_a_sentence(name, settings, sentence):
     recipe = load_recipe(name)
     with pytest.raises(ValueError, match=sentence):
-        arguments_of(recipe.command, recipe.at("tiny", settings), "Here")
+        job_from(recipe.command, recipe.at("tiny", settings), "Here")

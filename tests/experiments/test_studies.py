@@ -1,9 +1,10 @@
 """Studies: every file's cells translate at every scale, and bad ones are refused in a sentence."""
 
 import pytest
-from bayesnn_ppl.cli.recipe_words import arguments_of
 
 from bayesnn_ppl.experiments import SCALES, load_recipe, load_study, recipe_names, study_names
+from bayesnn_ppl.experiments.study_cells import job_of
+from bayesnn_ppl.settings.jobs import Sample
 from tests.experiments.cells import STUDY
 
 
@@ -12,11 +13,10 @@ from tests.experiments.cells import STUDY
 def test_every_cell_becomes_a_command(name, scale):
     cells = load_study(name).cells(scale)
     for cell in cells:
-        recipe = load_recipe(cell.recipe)
-        arguments = arguments_of(recipe.command, recipe.at(scale, cell.overrides), cell.arm)
-        assert arguments.seed == cell.seed
+        job = job_of(cell)
+        assert (job.run if isinstance(job, Sample) else job.fit).seed == cell.seed
         if scale == "tiny":
-            assert arguments.data in ("digits", "diabetes", "wine")
+            assert job.data.data in ("digits", "diabetes", "wine")
     assert len(cells) <= 16 or scale != "tiny" or name == "every-recipe"
 
 

@@ -164,6 +164,7 @@ def _annotation(what: Setting, name: str, section: Group, default: Any) -> Any:
         known["choices"] = what.choices
     else:
         known["completer"] = _completer(what.metavar)
+    known["allow_leading_hyphen"] = what.metavar == "FILE"  # `-` is standard output
     return Annotated[Any, Parameter(metavar=what.metavar, **known)]
 
 
