@@ -46,13 +46,3 @@ def test_a_bit_that_differs_is_found(tmp_path, begin, alike):
     else:
         assert found["alike"] == 5 and found["chain"] == 0 and found["difference"] > 0.01
         assert found["places"] == 2 * writers.CHAINS
-
-
-def test_a_run_that_is_not_finished_is_no_equal(tmp_path):
-    for name, complete in (("one", False), ("two", True)):
-        run = writers.RunFolder.create(tmp_path / name, writers.CONFIG)
-        run.append(writers.drawn(0, 5))
-        run.commit(None, phase="sample", done=5, complete=complete)
-        run.release()
-    assert compare(tmp_path / "two", tmp_path / "two") is None
-    assert compare(tmp_path / "one", tmp_path / "two")["problems"] == []

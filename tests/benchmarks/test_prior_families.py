@@ -1,7 +1,5 @@
 """Priors of one variance, the errors of paired differences, and going on where it stopped."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
@@ -21,11 +19,6 @@ def test_families_have_one_variance_and_differ_in_shape(family, kurtosis):
     grid = np.linspace(-15, 15, 600_001) * 30**-0.5
     density = np.exp(np.asarray(law.log_prob(grid), float)) * (grid[1] - grid[0])
     assert np.sum(density * grid**4) * 900 == pytest.approx(kurtosis, rel=2e-3)
-
-
-def test_the_score_is_that_of_the_mixture_of_all_draws():
-    log_p = np.log(np.random.default_rng(0).uniform(size=(4, 10, 3)))
-    np.testing.assert_allclose(row_scores(log_p), -np.log(np.exp(log_p).mean(axis=(0, 1))))
 
 
 def test_the_jackknife_knows_how_far_scores_of_four_chains_scatter():
@@ -76,30 +69,6 @@ def test_differences_are_paired_over_rows_and_over_splits():
     assert found["standard_error_rows"] < found["difference"] / 10
     assert stats.sem(hard.ravel()) > found["difference"]
     assert "difference" not in table["a"][BASE]
-
-
-def test_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
-    runs = []
-
-    def run(name, split, family, settings, seconds):
-        runs.append((name, split, family))
-        return made(name, split, family, np.arange(4.0) + len(runs))
-
-    monkeypatch.setattr(prior_families, "run", run)
-    command = ["x", "--data", "concrete", "mnist-160", "--out", str(tmp_path), "--minutes"]
-    monkeypatch.setattr("sys.argv", [*command, "0"])
-    prior_families.main()
-    assert runs == [("concrete", 0, BASE)] and "11 runs are left" in capsys.readouterr().out
-    monkeypatch.setattr("sys.argv", [*command, "10"])
-    prior_families.main()
-    assert len(runs) == len(set(runs)) == 12
-    stored = json.loads((tmp_path / "prior_families.json").read_text())
-    assert stored["summary"]["concrete"]["logistic"]["splits"] == 3
-    assert stored["summary"]["mnist-160"]["mixture"]["standard_error_splits"] is None
-    assert (tmp_path / "prior_families.png").stat().st_size > 5000
-    monkeypatch.setattr(prior_families, "SETTINGS", prior_families.SETTINGS | {"other": {}})
-    with pytest.raises(SystemExit, match="runs of other settings"):
-        prior_families.main()
 
 
 def test_one_run_of_a_tiny_problem(monkeypatch):

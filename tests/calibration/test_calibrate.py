@@ -11,7 +11,6 @@ from numpyro.infer import NUTS
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration import methods
 from bayesnn_ppl.inference.fitting.problem import Fitted
-from bayesnn_ppl.inference.sampling import compiled_program
 
 NOISE = 0.5
 # Two features that are nearly equal, so that their weights are strongly correlated.
@@ -108,7 +107,6 @@ def test_a_killed_calibration_resumes_to_the_same_ranks(of_hmc, tmp_path):
         bnn.calibrate(hmc, MODEL, X, replications=60, out=copy, seed=1, **QUICK)
 
 
-@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
     posterior, calls = methods.Method.posterior, []
 
@@ -131,12 +129,6 @@ def test_ctrl_c_keeps_what_is_done(of_hmc, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         calls.extend([1] * 10)
         bnn.calibrate(hmc, MODEL, X, replications=60, **QUICK)
-
-
-def test_a_second_calibration_compiles_nothing(of_hmc):
-    before = dict(compiled_program.programs.programs)
-    bnn.calibrate(hmc, MODEL, X, replications=20, seed=5, **QUICK)
-    assert dict(compiled_program.programs.programs).keys() == before.keys()
 
 
 def test_exact_draws_pass():

@@ -127,20 +127,6 @@ def test_ties_are_broken_at_random():
     assert np.bincount(ranks, minlength=32).min() > 3
 
 
-def test_the_last_line_of_a_killed_calibration_is_cut_off(tmp_path):
-    folder = CalibrationFolder(tmp_path, CONFIG)
-    for r in range(3):
-        folder.add({"replication": r, "ranks": {}})
-    with open(tmp_path / "replications.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"replication": 3, "ran')
-    again = CalibrationFolder(tmp_path, {**CONFIG, "replications": 300})
-    assert sorted(again.done) == [0, 1, 2]
-    again.add({"replication": 3, "ranks": {}})
-    assert sorted(CalibrationFolder(tmp_path, CONFIG).done) == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="other settings:\n  method: 'NUTS' there, 'HMC' now"):
-        CalibrationFolder(tmp_path, {**CONFIG, "method": "HMC"})
-
-
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="is not empty, and holds no calibration"):

@@ -29,7 +29,6 @@ from tests.cli.conftest import table, write_csv
 from tests.docs.reading import (
     OTHERS,
     PAGES,
-    PROGRAMS,
     README,
     ROOT,
     TOUR,
@@ -326,40 +325,3 @@ def test_what_a_page_names_in_passing_is_there(path):
     extras = set(project["optional-dependencies"])
     for given in re.findall(r"bayesnn_ppl\[([a-z,]+)\]", text):
         assert set(given.split(",")) <= extras, f"bayesnn_ppl[{given}] of {name(path)}"
-
-
-@pytest.mark.parametrize("path", OTHERS, ids=name)
-def test_an_unmarked_block_is_typed_whole_or_not_at_all(path):
-    for _, text in [block for block in blocks(path) if block[0] == ""]:
-        typable = [line.startswith(PROGRAMS) for line in text.splitlines() if line.strip()]
-        assert all(typable) or not any(typable), text
-
-
-def test_a_page_that_is_wrong_is_noticed(tmp_path, monkeypatch):
-    """A command that fails, one that nobody knows, and one that does nothing."""
-    monkeypatch.chdir(tmp_path)
-    page = tmp_path / "page.md"
-
-    def following(*lines):
-        page.write_text("\n".join(["```console", *(f"$ {line}" for line in lines), "```", ""]))
-        return follow(page)
-
-    assert list(following("make demo", "bayesnn data diabetes  # ten inputs")) == [
-        "bayesnn data diabetes"
-    ]
-    for line, words in {
-        "bayesnn diagnose runs/nothing": "ended with 1",
-        "bayesnn reprot runs/flats": "ended with 2",
-        "bayesnn report runs/flats --colour": "ended with 2",
-        "bayesn data": "no test types",
-        "make tea": "no target",
-    }.items():
-        with pytest.raises(AssertionError, match=words):
-            following(line)
-    monkeypatch.setitem(globals(), "main", lambda words: 0)
-    with pytest.raises(AssertionError, match="said"):
-        following("bayesnn data diabetes")
-    monkeypatch.setitem(globals(), "main", lambda words: print(SAYS[words[0]]) or 0)
-    assert following("bayesnn data diabetes")
-    with pytest.raises(AssertionError, match="made no gallery.html"):
-        following("bayesnn gallery gallery.html")

@@ -60,17 +60,6 @@ def test_module(name):
     )
 
 
-def test_a_function_of_the_modules_name_would_be_noticed():
-    module = type(inspect)("package.sample")
-    exec("def sample(): pass", vars(module))
-    module.sample.__module__ = "package.sample"
-    assert names_it_bears_and_exports(module) == ["sample"]
-
-
-def test_there_are_modules_to_test():
-    assert {"bayesnn_ppl", "bayesnn_ppl.plots.figure", "bayesnn_ppl.models"} <= set(MODULES)
-
-
 def test_no_module_is_called_utils():
     assert not [name for name in MODULES if name.rsplit(".", 1)[-1] in {"utils", "util", "helpers"}]
 
@@ -80,10 +69,3 @@ def test_the_library_finds_its_models_by_name_only():
     for path in LIBRARY.rglob("*.py"):
         for name in imports_at_run_time(path.read_text()):
             assert not name.startswith("bayesnn_ppl.models"), f"{path} imports {name}."
-
-
-def test_an_import_of_the_models_would_be_noticed():
-    assert "bayesnn_ppl.models" in imports_at_run_time("from bayesnn_ppl import models")
-    assert "bayesnn_ppl.models.mlp" in imports_at_run_time("import bayesnn_ppl.models.mlp")
-    guarded = "if TYPE_CHECKING:\n    from bayesnn_ppl import models\nelse:\n    import jax"
-    assert imports_at_run_time(guarded) == {"jax"}

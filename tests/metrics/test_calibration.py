@@ -70,19 +70,6 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below(dtype):
         assert curve.rows.tolist() == [int(i == k - 1) for i in range(10)]
 
 
-def test_a_third_lies_on_an_edge_too():
-    """Three equal classes in 30 bins: confidence 10/30 belongs to bin 9."""
-    curve = metrics.reliability(np.full((1, 3), 1 / 3), [0], bins=30, binning="equal_width")
-    assert curve.rows.argmax() == 9
-
-
-def test_confidence_of_zero_is_kept():
-    """A maximum of zero cannot come from probabilities that sum to one; the edge can."""
-    p = two_classes([0.5, 0.5, 0.9])
-    curve = metrics.reliability(p, [0, 0, 0], bins=2, binning="equal_mass")
-    assert curve.rows.sum() == 3 and curve.lower[0] == 0.5 and curve.rows[0] >= 2
-
-
 @pytest.mark.parametrize("binning", ["equal_mass", "equal_width"])
 @pytest.mark.parametrize("size", [1, 2, 19, 20, 21, 400])
 def test_every_prediction_is_in_one_bin(binning, size):

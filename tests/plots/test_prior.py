@@ -57,10 +57,6 @@ def test_numbers_and_words_of_the_bars_of_colours_have_room(shown, size):
         assert figure.bbox.x0 <= words.x0 and words.x1 <= figure.bbox.x1
 
 
-def test_constant_surfaces_can_be_drawn():
-    assert plot_function_surfaces(SQUARE, np.ones((2, 6))).axes
-
-
 def test_classes_of_draws_and_their_average():
     shares = {"wide": [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], "narrow": np.full((3, 2), 0.5)}
     figure = plot_class_collapse(shares, shown=2)

@@ -1,6 +1,5 @@
 """A run folder after every kind of accident: what was committed is there, bit by bit."""
 
-import errno
 import fcntl
 import json
 import os
@@ -162,24 +161,6 @@ def test_a_crash_at_any_write_loses_nothing_committed(tmp_path, monkeypatch, die
     again.release()
 
 
-def test_a_full_disk_is_told_and_recovered_from(tmp_path, monkeypatch):
-    run = RunFolder.create(tmp_path / "run", CONFIG)
-    done = write_blocks(run, [5])
-
-    def full(file):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            write_blocks(run, [5], done)
-    assert_holds(run.path, done)
-    run.release()
-    again = RunFolder.reopen(run.path)
-    assert_holds(run.path, write_blocks(again, [20], done))
-    again.release()
-
-
 def test_a_second_writer_is_refused(tmp_path):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     write_blocks(run, [5])
@@ -279,14 +260,6 @@ def test_damage_is_found_told_and_repaired(tmp_path, case):
     assert storage.repair(run.path) == whole
     assert storage.check(run.path) == []
     assert_holds(run.path, whole)
-
-
-def test_nothing_in_a_run_is_code(tmp_path):
-    run = RunFolder.create(tmp_path / "run", CONFIG)
-    write_blocks(run, [20])
-    run.release()
-    for file in run.path.rglob("*"):
-        assert file.suffix not in (".py", ".pkl", ".pickle")
 
 
 def test_a_file_that_goes_away_after_opening_does_not_read_as_numbers(tmp_path):

@@ -1,0 +1,210 @@
+"""VOGN, noisy Adam and noisy K-FAC: the laws that their precisions must end at."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.inference.approximations import NaturalGradient
+from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerCurvature
+from bayesnn_ppl.inference.approximations.variational.kronecker_step import (
+    begin_kronecker,
+    readable_layers,
+)
+from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
+from bayesnn_ppl.inference.approximations.variational.target import Target
+from tests.inference.approximations.curvature.test_structures import Case
+from tests.inference.approximations.variational import linear_truth as truth
+
+CLIMB = {
+    "batch_size": None,
+    "steps": 4000,
+    "learning_rate": 0.1,
+    "curvature_rate": 0.05,
+    "sigma_init": 0.1,
+    "draws": 2000,
+}
+network = bnn.models.mlp(hidden=(3,))
+
+
+@pytest.fixture(scope="module")
+def linear():
+    return truth.data()
+
+
+def fitted(x, y, model=None, **options):
+    q = NaturalGradient(truth.program() if model is None else model, **(CLIMB | options))
+    return bnn.fit(q, x, y, float64=True, progress=False)
+
+
+def vogn_law(x, y, likelihood=1.0, square=1.0):
+    """Where s = E_q[Σ squared gradients] and the mean is that of the posterior."""
+    a = truth.design(x)
+    mean, precision = truth.posterior(x, y, likelihood=likelihood)
+    s = np.diag(precision)
+    for _ in range(200):
+        residuals = (y - a @ mean) ** 2 + a**2 @ (1 / s)
+        s = square * residuals / truth.NOISE**4 @ a**2 + 1 / truth.PRIOR**2
+    return mean, np.diag(1 / s)
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_noisy_adam_ends_at_the_mean_field_of_highest_elbo(linear, batch_size):
+    found = fitted(*linear, method="noisy_adam", batch_size=batch_size)
+    mean, precision = truth.posterior(*linear)
+    draws = truth.draws_of(found)
+    of_mean, of_covariance = truth.moment_errors(draws, mean, np.diag(1 / np.diag(precision)))
+    assert of_mean < 5 and of_covariance < 5
+    assert max(truth.moment_errors(draws, mean, np.linalg.inv(precision))) > 10
+
+
+def test_vogn_ends_at_the_fixed_point_of_its_own_law(linear):
+    draws = truth.draws_of(fitted(*linear))
+    mean, covariance = vogn_law(*linear)
+    assert max(truth.moment_errors(draws, mean, covariance)) < 4.5
+
+
+def test_a_temperature_counts_once_in_the_curvature(linear):
+    """Squares of tempered gradients would count it twice."""
+    temperature = 0.25
+    draws = truth.draws_of(fitted(*linear, truth.program(temperature=temperature)))
+    once = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature)
+    twice = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature**2)
+    assert max(truth.moment_errors(draws, *once)) < 4.5
+    assert max(truth.moment_errors(draws, *twice)) > 10
+
+
+FEW = 8  # rows, so that the prior counts beside the likelihood
+
+
+def kfac(x, y, **options):
+    settings = {"steps": 4000, "draws": 4000, "method": "noisy_kfac", "learning_rate": 0.02}
+    return fitted(x[:FEW], y[:FEW], **(settings | options))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_noisy_kfac_of_a_dense_layer_ends_at_the_posterior(linear, temperature):
+    x, y = (a[:FEW] for a in linear)
+    found = kfac(x, y, model=truth.program(temperature=temperature))
+    mean, precision = truth.posterior(x, y, likelihood=1 / temperature)
+    draws = truth.draws_of(found)
+    of_mean, of_covariance = truth.moment_errors(draws, mean, np.linalg.inv(precision))
+    assert of_covariance < 4.5
+    assert of_mean / np.sqrt(len(draws)) < 0.12  # standard deviations; the steps are noisy
+    # A mean field, the prior left out, and a temperature counted twice or not at all.
+    without = precision - np.eye(3) / truth.PRIOR**2
+    others = [np.diag(np.diag(precision)), without]
+    if temperature != 1:
+        others += [truth.posterior(x, y, likelihood=t)[1] for t in (1, temperature**-2)]
+    for other in others:
+        assert truth.moment_errors(draws, mean, np.linalg.inv(other))[1] > 8
+    if temperature == 1:
+        record = found.provenance["approximation"]
+        assert abs(record["elbo"]["mean"] - truth.log_evidence(x, y)) < 0.01
+        assert record["method"] == "noisy_kfac" and record["layers"] == ["Dense_0"]
+
+
+def test_noise_that_is_not_preconditioned_is_caught(linear, monkeypatch):
+    """The negative control: draws of the diagonal of the precision, as of a mean field."""
+
+    def of_the_diagonal(self, factors, noise, normals):
+        precision = jnp.linalg.inv(self.covariance(factors, noise))
+        return normals / jnp.sqrt(jnp.diag(precision))
+
+    monkeypatch.setattr(KroneckerCurvature, "sample", of_the_diagonal)
+    x, y = (a[:FEW] for a in linear)
+    # At another temperature, or what was compiled before would be taken again.
+    draws = truth.draws_of(kfac(x, y, model=truth.program(temperature=2.0), steps=1000))
+    mean, precision = truth.posterior(x, y, likelihood=0.5)
+    assert truth.moment_errors(draws, mean, np.linalg.inv(precision))[1] > 8
+
+
+@pytest.mark.parametrize("name", ["mlp", "conv"])
+def test_the_factors_are_those_of_laplace(name):
+    """At one point, from all rows and on average from halves; dense layers and convolutions."""
+    with arithmetic(float64=True):
+        case = Case(name, 12)
+        problem, local = case.problem, case.local
+        sites = tuple(zip(local.sites, local.shapes, strict=True))[::-1]  # another order
+        z = {name: jnp.asarray(a) for name, a in local.unravel(case.centre).items()}
+        step = NaturalStep(Target(problem.model, sites), 12, 6, "noisy_adam", 0.1, 1.0, 0.0, None)
+        read = readable_layers(problem)
+        method, q, memory = begin_kronecker(z, step, read, sigma=0.01, refresh=1)
+        key, zero = jax.random.key(0), jnp.zeros_like(q.mean)
+        x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
+        np.testing.assert_array_equal(q.mean, case.centre)
+        start = method.draw(q, zero)
+        # With rate 1 a step forgets where it began, and with normals of 0 it looks at the mean.
+        step_once = jax.jit(lambda q, memory: method.step(q, memory, (zero, key), None, 0.0, x, y))
+        after, (_, _, factors), _ = step_once(q, memory)
+        ones = np.ones(local.dimension)
+        expected = case.structure("kfac").covariance(ones, 1.0)
+        np.testing.assert_allclose(
+            after.curvature.covariance(ones, 1.0), expected, rtol=1e-6, atol=1e-9
+        )
+        assert float(method.log_determinant(after)) == pytest.approx(
+            -np.linalg.slogdet(expected * np.outer(q.unit, q.unit))[1], rel=1e-6
+        )
+        look = jax.jit(lambda index: method.factors(start, key, x, y, index))
+        halves = [look(index) for index in (jnp.arange(6), jnp.arange(6, 12))]
+        for (a, g), (a1, g1), (a2, g2) in zip(factors, *halves, strict=True):
+            np.testing.assert_allclose((a1 + a2) / 2, a, rtol=1e-8)
+            np.testing.assert_allclose((g1 + g2) / 2, g, rtol=1e-8)
+
+
+class Normalised(linen.Module):
+    """A layer that is neither dense nor a convolution."""
+
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(1)(linen.LayerNorm()(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            bnn.bayesian_network(
+                Normalised(), bnn.priors.normal(1.0), bnn.likelihoods.gaussian(scale=0.5)
+            ),
+            '`method="noisy_kfac"` knows dense.*is a LayerNorm.*vogn',
+        ),
+        (bnn.models.mlp(hidden=(3,), prior=bnn.priors.student_t(4.0)), "is not normal.*vogn"),
+        (
+            bnn.models.mlp(hidden=(3,), prior=bnn.priors.hierarchical(centred=True)),
+            "couples coordinates",
+        ),
+    ],
+)
+def test_noisy_kfac_refuses_what_it_does_not_know(model, words, regression):
+    with pytest.raises(ValueError, match=words):
+        bnn.fit(NaturalGradient(model, method="noisy_kfac"), *regression, progress=False)
+
+
+@pytest.mark.parametrize("method", ["vogn", "noisy_kfac"])
+def test_a_network_with_a_learned_noise_is_climbed_on_minibatches(regression, method):
+    q = NaturalGradient(network, method=method, steps=1500, batch_size=16, draws=50)
+    found = bnn.fit(q, *regression, progress=False)
+    (losses,) = found.provenance["approximation"]["losses"]
+    assert np.isfinite(losses).all() and losses[-1] < losses[0] - 0.1
+    assert found.draws["noise_scale"].min() > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "vogue"}, "Did you mean `vogn`"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"curvature_rate": 2.0}, "at most 1"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"refresh": 5}, "would be ignored"),
+        ({"method": "noisy_kfac", "refresh": 0}, "refresh"),
+        ({"steps": 5, "epochs": 5}, "not both"),
+    ],
+)
+def test_bad_settings_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        NaturalGradient(network, **options)
