@@ -9,9 +9,8 @@ import numpyro
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.core.arguments import html_table, natural, readable
+from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.data.common.target import Target
-from bayesnn_ppl.diagnostics.prior.report_sentences import figure_lines
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 
 COLOURS = re.compile(r"color|background|#[0-9a-f]{3,6}\b|rgb", re.I)
@@ -111,13 +110,6 @@ def test_the_figures_that_a_reader_wants_first(results):
     assert "36 for training, 4 for tests" in Cells(results["data"]._repr_html_()).cells
 
 
-def test_a_table_says_of_a_prior_what_print_says(results):
-    prior = results["prior"]
-    shown = Cells(prior._repr_html_()).cells
-    assert prior.verdict in shown and f"{prior.draws} at {prior.rows} inputs" in shown
-    assert {text for pair in figure_lines(prior) for text in pair} <= set(shown)
-
-
 def test_a_table_of_a_prediction_computes_nothing_and_shows_what_is_computed(results, data):
     prediction = results["posterior"].predict(data.test.x)
     shown = Cells(prediction._repr_html_()).cells
@@ -128,11 +120,6 @@ def test_a_table_of_a_prediction_computes_nothing_and_shows_what_is_computed(res
     labels = RecordedPrediction(kept, None, class_names=["cat", "dog"])
     assert labels.probabilities.shape == (2, 2)
     assert "cat in 1, dog in 1" in Cells(labels._repr_html_()).cells
-
-
-def test_a_kernel_shows_what_it_hands_on_to_its_base():
-    kernel = bnn.kernels.SGLD(bnn.models.linear(), step_size=0.1, batch_size=8, steps_per_draw=3)
-    assert "steps_per_draw=3" in repr(kernel) and "None" not in repr(kernel)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +196,6 @@ def test_tab_shows_public_names_only():
                 n for n in parts if not getattr(module, n).__name__.startswith("bayesnn_ppl")
             }
             assert not foreign, name
-
-
-def test_names_are_listed_as_people_count():
-    assert natural(["b", "a10.x", "a2.x", "10", "9", "a"]) == ["9", "10", "a", "a2.x", "a10.x", "b"]
 
 
 def test_the_tenth_layer_comes_after_the_second(regression):

@@ -5,8 +5,6 @@ import importlib
 import inspect
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "bayesnn_ppl"
 
@@ -50,14 +48,14 @@ def imports_at_run_time(source):
     return found
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_module(name):
-    module = importlib.import_module(name)
-    missing = [public for public in getattr(module, "__all__", ()) if not hasattr(module, public)]
-    assert not missing, f"{name}.__all__ names {missing}, which {name} does not have."
-    assert not names_it_bears_and_exports(module), (
-        f"{name} has a function of the module's own name: importing one hides the other."
-    )
+def test_a_module_has_what_it_exports_and_no_function_of_its_own_name():
+    for name in MODULES:
+        module = importlib.import_module(name)
+        missing = [
+            public for public in getattr(module, "__all__", ()) if not hasattr(module, public)
+        ]
+        assert not missing, f"{name}.__all__ names {missing}, which {name} does not have."
+        assert not names_it_bears_and_exports(module), f"{name}: importing one hides the other."
 
 
 def test_no_module_is_called_utils():

@@ -30,7 +30,7 @@ def parameters(model, seed):
     }
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_cold_equals_tempered_with_a_rescaled_prior(temperature):
     """METHODS: whole-posterior T with N(0, s²) is likelihood T with N(0, s² T)."""
     with jax.enable_x64(True):
@@ -60,8 +60,8 @@ def test_cold_equals_tempered_with_a_rescaled_prior(temperature):
         np.testing.assert_allclose(
             np.diff(energies["cold"]), np.diff(energies["tempered"]), rtol=1e-5
         )
-        if temperature != 1.0:  # the values themselves differ, by a constant
-            assert abs(energies["cold"][0] - energies["tempered"][0]) > 1e-3
+        # The values themselves differ, by a constant.
+        assert abs(energies["cold"][0] - energies["tempered"][0]) > 1e-3
 
 
 def test_cold_leaves_the_jacobian_alone():

@@ -383,34 +383,6 @@ def test_quantiles_without_an_inverse_come_from_samples():
     np.testing.assert_allclose(found.mean(1), stats.t(5).ppf([0.1, 0.5, 0.9]), atol=0.1)
 
 
-def test_the_memory_bound_counts_what_the_network_holds():
-    """A wide hidden layer takes more than the components: the blocks must be small enough."""
-    model = bnn.models.mlp(hidden=(512,), likelihood=bnn.likelihoods.gaussian(0.5))
-    draws = random_draws(
-        **{
-            "net/Dense_0.kernel": (3, 512),
-            "net/Dense_0.bias": (512,),
-            "net/Dense_1.kernel": (512, 1),
-            "net/Dense_1.bias": (1,),
-        }
-    )
-    x = np.zeros((20_000, 3), np.float32)
-    memory = 2**22
-    posterior = bnn.Posterior.from_arrays(draws, {}, attributes(draws), model=model)
-    components = posterior.predict(x, memory=memory).components
-    from bayesnn_ppl.posterior.mixture import _over_draws, mixture_moments
-
-    lowered = _over_draws.lower(
-        components._program,
-        mixture_moments,
-        components._at_once,
-        components._draws,
-        x[: components._rows],
-    )
-    assert lowered.compile().memory_analysis().temp_size_in_bytes < 2 * memory
-    assert components._rows > 10  # and not needlessly small
-
-
 def test_another_program_is_refused_at_loading(tmp_path):
     posterior = bnn.sample(
         numpyro.infer.NUTS(bnn.models.linear(), max_tree_depth=3),

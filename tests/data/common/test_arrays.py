@@ -75,11 +75,11 @@ REFUSED = {
     "one-hot y": (X, np.eye(3)[LABELS], {"task": "classification"}, r"argmax\(axis=1\)"),
     "scalar y": (X, 3.0, {}, r"`y` has shape \(\)"),
     "objects": (X.astype(object), Y, {}, "`x` has dtype object"),
-    "text for numbers": (
+    "text": (
         X,
         np.array(["a", "b"] * 20),
         {"task": "regression"},
-        "The target `y` holds the text 'a' at row 0.*must be a number",
+        "`y` holds the text 'a' at row 0",
     ),
     "no targets": (X, None, {}, "`y` is missing"),
     "ragged": ([[1.0], [1.0, 2.0]], Y[:2], {}, "not a rectangular array"),
@@ -90,12 +90,7 @@ REFUSED = {
     "fractions": (X, LABELS + 0.5, {"task": "classification"}, "holds 0.5 at row 0"),
     "NaN label": (X, changed(LABELS + 0.0, 2, np.nan), {"task": "classification"}, "nan at row 2"),
     "ambiguous": (X, LABELS, {}, "may be labels or counts"),
-    "constant feature": (
-        changed(X, (slice(None), 1), 4.0),
-        Y,
-        {},
-        "constant in 1 of 3 .*: `x1`. A",
-    ),
+    "constant feature": (changed(X, np.s_[:, 1], 4.0), Y, {}, "constant in 1 of 3 .*: `x1`. A"),
     "constant target": (X, np.ones(40), {}, "`y` is constant"),
     "few rows": (X[:9], Y[:9], {}, "has 9 rows of data, but at least 10"),
     "no rows": (X[:0], Y[:0], {}, "has 0 rows of data"),

@@ -87,39 +87,16 @@ def test_what_spreadsheets_write_is_understood(path):
     assert set(np.unique(dataset.train.x[:, 2])) == {0.0, 1.0}
 
 
-REFUSED = {
+REFUSED = {  # what is refused of a table alone; the rest is in the tests of arrays
     "no target": (table(), {"target": None}, "needs a target.*`age`, `income`, `price`"),
     "unknown target": (table(), {"target": "prise"}, "no column `prise`.*Did you mean `price`"),
     "missing target": (replaced("price", 4, ""), {}, "`price`.* in 1 of 30 rows, first at row 5"),
-    "infinite target": (replaced("price", 0, "inf"), {}, "`price`.* in 1 of 30 rows.*row 1"),
     "blank feature": (replaced("income", 6, ""), {}, r"`income` \(1 of 30 rows, first at row 7\)"),
-    "unknown feature": (replaced("age", 1, "NA"), {}, r"`age` \(1 of 30 rows, first at row 2\)"),
-    "infinite feature": (replaced("age", 2, "-inf"), {}, r"`age` \(1 of 30 rows, .* row 3\)"),
     "huge feature": (replaced("age", 2, "1e300"), {}, r"`age` \(1 .*row 3.*"),
     "text feature": (replaced("age", 9, "old"), {}, r"`age` \('old' at row 10\).*Encode"),
-    "constant feature": (
-        table(age=[3] * 30),
-        {},
-        "is constant in 1 of 2 feature columns: `age`.*Drop",
-    ),
     "few rows": (table(rows=9), {}, "has 9 rows of data, but at least 10"),
-    "no rows": (table(rows=0), {}, "has 0 rows of data"),
-    "constant target": (table(price=[4.5] * 30), {}, "`price` .* is constant .4.5 in every row"),
-    "single class": (table(price=["a"] * 30), {}, "single class, `a`"),
-    "rare class": (table(price=["a", "b"] * 14 + ["a", "c"]), {}, "fewer than two rows: `c`"),
-    "one bad cell": (
-        replaced("price", 3, "n.n."),
-        {},
-        "the text 'n.n.' at row 4.*must be a number",
-    ),
-    "text regression": (
-        table(price=["a", "b"] * 15),
-        {"task": "regression"},
-        "the text 'a' at row 1.*must be a number",
-    ),
+    "one bad cell": (replaced("price", 3, "n.n."), {}, "the text 'n.n.' at row 4"),
     "number classes": (table(), {"task": "classification"}, "at row 1.*is no class label"),
-    "unknown task": (table(), {"task": "ranking"}, "`task` must be 'regression' or"),
-    "unknown split": (table(), {"split": 20}, "`split` must be an integer from 0 to 19"),
     "fraction": (table(), {"test_fraction": 1.0}, "`test_fraction` must be 0 or more and below 1"),
     "single column": ({"price": range(20)}, {}, "the single column `price`"),
     "row number": (table() | {" ": range(30)}, {}, "Column 4 of the file .* has no name"),
@@ -132,7 +109,7 @@ def test_bad_tables_are_refused(path, case):
     cells, options, message = REFUSED[case]
     with pytest.raises(ValueError, match=message) as error:
         load_csv(write(path, cells), **{"target": "price"} | options)
-    assert case in ("fraction", "unknown split", "unknown task") or str(path) in str(error.value)
+    assert case == "fraction" or str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -17,22 +17,12 @@ NUMBERS = 3 * COLUMNS["dose"] + RNG.normal(size=ROWS)
 WORDS = np.array(["well", "ill", "well"] * 10)
 
 
-class OfPolars:
-    """As much of a frame of Polars as is read of it: names, and columns by their names."""
-
-    def __init__(self, columns):
-        self._columns, self.columns = dict(columns), list(columns)
-
-    def __getitem__(self, name):
-        return pd.Series(self._columns[name]).rename(name)
-
-
 def polars_frame(columns):
     polars = pytest.importorskip("polars")
     return polars.DataFrame({name: list(values) for name, values in columns.items()})
 
 
-@pytest.fixture(params=[pd.DataFrame, OfPolars, polars_frame], ids=["pandas", "alike", "polars"])
+@pytest.fixture(params=[pd.DataFrame, polars_frame], ids=["pandas", "polars"])
 def frame(request):
     return request.param
 

@@ -1,7 +1,5 @@
 """The vectorised convergence measures against ArviZ, variable by variable, and against laws."""
 
-import tracemalloc
-
 import arviz as az
 import numpy as np
 import pytest
@@ -220,36 +218,6 @@ def test_by_block_reads_files(tmp_path):
                 found = convergence_by_block(source, memory=8 * 180 * 5, workers=workers)
                 for ours, expected in zip(found, whole, strict=True):
                     np.testing.assert_array_equal(ours, expected)
-
-
-def test_by_block_holds_a_bounded_part(monkeypatch):
-    """Peak memory follows `memory`, not the size of the draws; without blocks it does not."""
-
-    class Generated:
-        shape, dtype = (4, 20, 10_000), np.dtype(np.float32)
-
-        def __getitem__(self, index):
-            first, last, _ = index[2].indices(self.shape[2])
-            rng = np.random.default_rng(first)
-            return rng.normal(size=(4, 20, last - first)).astype(np.float32)
-
-    source = Generated()
-    monkeypatch.setattr(module, "_BLOCK", 2**12)
-    whole = 4 * 20 * 10_000 * 4
-
-    def peak(memory):
-        tracemalloc.start()
-        try:
-            found = convergence_by_block(source, memory=memory)
-            return tracemalloc.get_traced_memory()[1], found
-        finally:
-            tracemalloc.stop()
-
-    small, found = peak(2**16)
-    # Three times a block, since the noise is made in float64; the work on it; the six results.
-    assert small < 3 * 2**16 + 24 * 2**15 + 6 * 8 * 10_000 < whole / 2
-    assert peak(whole)[0] > whole
-    assert np.isfinite(found.rhat).all() and np.median(found.rhat) < 1.05
 
 
 def test_by_block_refuses_before_reading():

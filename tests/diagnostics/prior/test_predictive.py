@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from flax import linen, nnx
+from flax import nnx
 from numpyro import handlers
 from scipy import stats
 
@@ -87,15 +87,6 @@ def test_blocks_of_rows_change_nothing():
     # The last block holds points of lines too, so that the layers are read at fewer rows.
     assert [layer.name for layer in parts.layers] == ["Dense_0", "Dense_1"]
     assert parts.layers[0].sd == pytest.approx(whole.layers[0].sd, rel=0.3)
-
-
-def test_a_second_call_compiles_nothing(compilations):
-    def call():
-        model = bnn.models.mlp(hidden=(3,), prior=bnn.priors.normal(0.7))
-        return str(prior_predictive(model, X, draws=30))
-
-    first, before = call(), compilations()
-    assert call() == first and compilations() == before
 
 
 # Figures on cases with a known answer.
@@ -221,25 +212,6 @@ def test_where_layers_cannot_be_read_it_says_so():
     ):
         assert found.layers == () and why in found.no_layers
         assert f"not read: {found.no_layers}" in " ".join(str(found).split())
-
-
-def test_two_networks_are_told_apart():
-    class Twice(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            layer = linen.Dense(3)
-            return linen.Dense(1)(linen.relu(layer(linen.relu(layer(x)))))[:, 0]
-
-    def model(x, y=None, *, batch_size=None):
-        nets = [bnn.random_network(n, Twice(), dist.Normal(0, 1), x[:1]) for n in ("a", "b")]
-        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
-            x, y = bnn.minibatch(x, y)
-            numpyro.sample("y", dist.Normal(nets[0](x) + nets[1](x), 1.0), obs=y)
-
-    found = prior_predictive(model, X, draws=2)
-    assert [layer.name for layer in found.layers] == [
-        "1:Dense_0", "1:Dense_1", "2:Dense_0", "2:Dense_1",
-    ]  # fmt: skip
 
 
 def test_tokens_have_no_lines_between_them():

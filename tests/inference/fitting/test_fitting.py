@@ -137,42 +137,6 @@ def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
     np.testing.assert_array_equal(again.draws["noise_scale"], whole.draws["noise_scale"])
 
 
-def test_a_second_attempt_goes_on_too(regression, tmp_path, stopped_at):
-    """Members that fail are begun again; the checkpoint holds what the others came to."""
-    # Some members survive these steps and others do not.
-    approximation = bnn.approximations.Ensemble(
-        network,
-        members=6,
-        optimiser=optax.sgd(2.0),
-        epochs=120,
-        patience=None,
-        validation_fraction=0.0,
-        batch_size=None,
-        retries=2,
-    )
-    whole = bnn.fit(approximation, *regression, seed=1, progress=False)
-    attempts = whole.provenance["approximation"]["attempts"]
-    assert len(set(attempts)) > 1
-    seen = []
-
-    def in_the_second(progress):
-        seen.append(progress.done)
-        return len(seen) > 1 and progress.done <= seen[-2]  # the epochs have begun anew
-
-    bnn.fit(
-        approximation,
-        *regression,
-        seed=1,
-        progress=False,
-        out=tmp_path / "run",
-        callback=in_the_second,
-    )
-    resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
-    assert resumed.provenance["approximation"]["attempts"] == attempts
-    for name, array in whole.draws.items():
-        np.testing.assert_array_equal(resumed.draws[name], array)
-
-
 def test_what_is_not_of_the_run_is_refused(regression, tmp_path, stopped_at):
     x, y = regression
     approximation = bnn.approximations.MAP(network, epochs=300)
@@ -216,3 +180,11 @@ def test_diagnose_takes_no_thresholds_of_samplers(members):
 def test_bad_approximations_are_refused_in_a_sentence(build, error, words, regression):
     with pytest.raises(error, match=words):
         bnn.fit(build(), *regression, progress=False)
+
+
+def test_fit_keeps_its_training_data_in_memory_and_not_on_disk(regression, tmp_path):
+    members = bnn.approximations.Ensemble(bnn.models.mlp(hidden=(3,)), members=2, epochs=2)
+    posterior = bnn.fit(members, *regression, progress=False, out=tmp_path / "run")
+    for kept, given in zip(posterior.data, regression, strict=True):
+        np.testing.assert_array_equal(kept, given)
+    assert bnn.load(tmp_path / "run").data is None

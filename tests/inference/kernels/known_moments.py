@@ -50,13 +50,6 @@ def unrelated_data(x, y, batch_size):
         numpyro.sample("y", dist.Normal(jnp.zeros(x.shape[0]), 1.0), obs=y)
 
 
-def rotated(d, condition):
-    """A covariance of this condition number, no eigenvector along an axis."""
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
-    return (basis * np.geomspace(1.0, 1.0 / condition, d)) @ basis.T
-
-
-ROTATED = rotated(4, 1e4)
 ALIGNED = np.diag(np.geomspace(1.0, 1e-4, 4))
 
 
@@ -114,3 +107,10 @@ def scale_model(x, y=None, *, batch_size=None):
     with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
         x, y = bnn.minibatch(x, y)
         numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
+
+
+def half_space(x, y=None, *, batch_size=None):
+    """N(0, I) without the half space a > 1, where the density is NaN."""
+    theta = numpyro.sample("theta", dist.Normal(0.0, 1.0).expand([3]))
+    numpyro.factor("hole", 0 * jnp.sqrt(1.0 - theta[0]))
+    unrelated_data(x, y, batch_size)

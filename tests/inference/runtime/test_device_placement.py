@@ -8,9 +8,6 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.runtime import device_placement
 from bayesnn_ppl.inference.runtime.device_placement import (
     chains_at_once,
-    gradient_bytes,
-    gradient_bytes_at_most,
-    matrix_products,
     members_together,
     place_chains,
 )
@@ -20,22 +17,6 @@ X = RNG.normal(size=(20, 3)).astype(np.float32)
 Y = X[:, 0]
 IMAGES = RNG.normal(size=(10, 28, 28, 1)).astype(np.float32)
 LABELS = np.arange(10, dtype=np.int32)
-WORDS = RNG.integers(0, 50, (4, 100)).astype(np.int32)
-
-
-@pytest.mark.parametrize(
-    ("model", "x", "y", "at_least", "at_most"),
-    [
-        (bnn.models.mlp(hidden=()), X, Y, 1, 1),
-        (bnn.models.logistic(classes=10), IMAGES, LABELS, 1, 1),
-        (bnn.models.mlp(hidden=(5,)), X, Y, 2, 2),
-        (bnn.models.mlp(hidden=(5, 5)), X, Y, 3, 3),
-        (bnn.models.lenet(), IMAGES, LABELS, 5, 5),
-        (bnn.models.cnn_lstm(), WORDS, LABELS[:4] % 2, 3, 99),
-    ],
-)
-def test_matrix_products_are_counted_in_the_program(model, x, y, at_least, at_most) -> None:
-    assert at_least <= matrix_products(model, x, y) <= at_most
 
 
 def test_chains_of_a_cpu_device_are_batched_for_linear_models_alone() -> None:
@@ -83,20 +64,6 @@ def test_members_of_a_cpu_device_are_trained_together_where_products_are_small(
 )
 def test_as_many_chains_at_once_as_the_memory_holds(chains, each, free, expected) -> None:
     assert chains_at_once(chains, each, free) == expected
-
-
-def test_the_bound_of_a_gradients_memory_is_above_what_xla_needs() -> None:
-    for model, x, y in (
-        (bnn.models.mlp(hidden=(64, 64)), X, Y),
-        (bnn.models.lenet(), IMAGES, LABELS),
-    ):
-        x, y = np.tile(x, (20, *[1] * (x.ndim - 1))), np.tile(y, 20)
-        needed = gradient_bytes(model, x, y)
-        assert needed > 4 * len(x)  # a number for each row at least
-        assert needed < gradient_bytes_at_most(model, x, y, len(x)) < 20 * needed
-        assert gradient_bytes_at_most(model, x, y, len(x) // 2) == pytest.approx(
-            gradient_bytes_at_most(model, x, y, len(x)) / 2
-        )
 
 
 def test_chains_in_batches_draw_what_they_draw_in_one(monkeypatch) -> None:

@@ -57,17 +57,6 @@ def test_a_kernel_keeps_nothing_of_an_earlier_run(regression):
     assert (sizes == sizes[:, :1]).all(), "the step size must be fixed after warm-up"
 
 
-def test_the_step_size_search_works(regression):
-    """From 1e-4: with no warm-up, only the search can have made the step longer."""
-    steps = {}
-    for search in (True, False):
-        kernel = NUTS(linear(), max_tree_depth=5, step_size=1e-4, find_heuristic_step_size=search)
-        posterior = bnn.sample(kernel, *regression, warmup=0, draws=5, **SHORT)
-        steps[search] = posterior.statistics["step_size"]
-    assert steps[True].min() > 1e-2
-    np.testing.assert_allclose(steps[False], 1e-4, rtol=1e-5)
-
-
 def test_thinning_keeps_every_kth_draw(regression):
     kernel = NUTS(linear(), max_tree_depth=5)
     every = bnn.sample(kernel, *regression, warmup=30, draws=20, **SHORT)
@@ -94,7 +83,7 @@ def far_start(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(0 * a + 0 * b.sum(), 1.0), obs=y)
 
 
-def first_draws(regression, init, chains=3):
+def first_draws(regression, init, chains=3, **settings):
     kernel = HMC(
         far_start,
         step_size=1e-6,
@@ -102,6 +91,7 @@ def first_draws(regression, init, chains=3):
         trajectory_length=None,
         adapt_step_size=False,
         adapt_mass_matrix=False,
+        **settings,
     )
     posterior = bnn.sample(
         kernel,
@@ -140,17 +130,9 @@ def test_chains_start_where_they_are_told_to(regression):
 
 
 def test_the_kernels_own_strategy_counts(regression):
-    kernel = HMC(
-        far_start,
-        step_size=1e-6,
-        num_steps=1,
-        trajectory_length=None,
-        adapt_step_size=False,
-        adapt_mass_matrix=False,
-        init_strategy=init_to_value(values={"net/a": -77.0}),
-    )
-    posterior = bnn.sample(kernel, *regression, warmup=0, draws=1, chains=2, progress=False)
-    np.testing.assert_allclose(posterior.draws["net.a"], -77.0, atol=1e-3)
+    own = init_to_value(values={"net/a": -77.0})
+    start = first_draws(regression, None, init_strategy=own)
+    np.testing.assert_allclose(start["net.a"], -77.0, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -316,48 +298,29 @@ def test_progress_is_shown_as_lines_where_there_is_no_terminal(regression, capfd
 
 
 def test_an_ensemble_kernel_runs_on_a_mesh(regression):
-    """AIES on 4 parameters: the moments of NUTS, up to Monte Carlo error."""
-    reference = bnn.sample(
-        NUTS(linear(), max_tree_depth=5),
+    """Its chains learn from one another wherever they are, and agree."""
+    posterior = bnn.sample(
+        AIES(linear(), moves={AIES.StretchMove(): 0.5, AIES.DEMove(): 0.5}),
         *regression,
-        warmup=300,
+        warmup=500,
         draws=500,
-        chains=4,
+        chains=16,
+        mesh=bnn.device_mesh(2, 2),
+        thinning=4,
         progress=False,
     )
-    runs = {
-        shape: bnn.sample(
-            AIES(linear(), moves={AIES.StretchMove(): 0.5, AIES.DEMove(): 0.5}),
-            *regression,
-            warmup=500,
-            draws=500,
-            chains=16,
-            mesh=bnn.device_mesh(*shape),
-            thinning=4,
-            progress=False,
-        )
-        for shape in ((4, 1), (2, 2))
-    }
-    for posterior in runs.values():
-        assert posterior.draws["net.Dense_0.kernel"].shape == (16, 500, 2, 1)
-        assert posterior.statistics["acceptance_rate"].shape == (16, 500)
-        for name, values in reference.draws.items():
-            assert np.max(rhat(posterior.draws[name])) < 1.05
-            sd = values.std(axis=(0, 1))
-            shift = np.abs(posterior.draws[name].mean((0, 1)) - values.mean((0, 1))) / sd
-            assert np.max(shift) < 0.25
-            ratio = posterior.draws[name].std(axis=(0, 1)) / sd
-            assert 0.8 < np.min(ratio) and np.max(ratio) < 1.25
+    assert posterior.statistics["acceptance_rate"].shape == (16, 500)
+    for values in posterior.draws.values():
+        assert values.shape[:2] == (16, 500) and np.max(rhat(values)) < 1.05
 
 
-@pytest.mark.parametrize("chain_method", ["parallel", "vectorized", "sequential"])
-def test_numpyro_mcmc_runs_our_models(regression, chain_method):
+def test_numpyro_mcmc_runs_our_models(regression):
     mcmc = MCMC(
         NUTS(linear(), max_tree_depth=5),
         num_warmup=100,
         num_samples=200,
         num_chains=2,
-        chain_method=chain_method,
+        chain_method="vectorized",
         progress_bar=False,
     )
     mcmc.run(jax.random.key(0), *regression)

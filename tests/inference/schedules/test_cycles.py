@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
-from bayesnn_ppl.inference.schedules.simple import Cyclical, Delayed, csgmcmc
+from bayesnn_ppl.inference.schedules.simple import Cyclical, Delayed
 
 MODEL = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(0.5))
 
@@ -66,24 +65,6 @@ def test_a_run_cut_within_a_cycle_goes_on_to_the_same_bits(regression, tmp_path)
     other = SGLD(MODEL, step_size=cycle, noise=cycle.noise_at_end(0.5), batch_size=10)
     with pytest.raises(ValueError, match="kernel's settings are not those"):
         bnn.resume(tmp_path / "run", other, *regression)
-
-
-def test_the_settings_of_csgmcmc_run(regression):
-    """Forty rows, B = 8: five steps an epoch; cycles of 5 epochs with 2 draws."""
-    with pytest.warns(UserWarning, match="cold posterior"):
-        settings = csgmcmc(
-            40,
-            batch_size=8,
-            learning_rate=0.01,
-            cycles=2,
-            epochs=10,
-            draws_per_cycle=2,
-            noise_epochs=1,
-        )
-    statistics = run(SGHMC(MODEL, **settings), regression, draws=4)
-    np.testing.assert_array_equal(statistics["n_steps"], [[20, 5, 20, 5]] * 2)
-    np.testing.assert_allclose(statistics["temperature"], 1 / 50000, rtol=1e-6)
-    assert not statistics["stopped"].any()
 
 
 def test_a_delayed_schedule_stays_and_then_begins():

@@ -1,7 +1,5 @@
 """The trainer against closed forms, and what it promises about batches, stopping and members."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +11,6 @@ from flax import nnx
 from scipy import optimize
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.training.compiled_program import compile_training
-from bayesnn_ppl.inference.training.plan import make_training_plan
 from bayesnn_ppl.inference.training.trainer import cosine, train
 from tests.inference.kernels.known_moments import scale_model
 
@@ -152,40 +148,6 @@ def test_members_differ_and_are_the_same_whatever_their_number(regression):
     flat = four.positions[kernel].reshape(4, -1)
     assert min(np.abs(flat[i] - flat[j]).max() for i in range(4) for j in range(i)) > 0.01
     assert np.abs(other.positions[kernel] - four.positions[kernel]).max() > 0.1
-
-
-def test_members_in_a_batch_are_those_one_after_another(regression):
-    """Accelerators batch the members of a device; a member that has stopped must stay put."""
-    plan = make_training_plan(
-        linear,
-        *regression,
-        members=3,
-        seed=0,
-        optimiser=optax.adam(0.2),
-        epochs=40,
-        batch_size=None,
-        objective="posterior",
-        schedule=None,
-        validation_fraction=0.3,
-        patience=4,
-        start="prior",
-        retries=0,
-        float64=False,
-        mesh=bnn.device_mesh(1),
-    )
-    states = []
-    for arrangement in ("map", "vmap"):
-        recipe = replace(plan.recipe, arrangement=arrangement)
-        active = np.array([True, True, False])
-        program = compile_training(recipe, plan.keys(0), active, *plan.data)
-        state = program.begin((plan.keys(0), active), *plan.data[:2])
-        numbers = [np.int32(number) for number in (40, 40, 4)]
-        states.append(program.advance(state, *plan.data, *numbers)[0])
-    one, other = states
-    np.testing.assert_array_equal(one.epoch, other.epoch)
-    assert one.epoch[2] == 0 and len({1, 40} & set(np.asarray(one.epoch).tolist())) == 0
-    for name, values in one.best_z.items():
-        np.testing.assert_allclose(values, other.best_z[name], rtol=1e-4, atol=1e-5)
 
 
 def test_the_rows_come_in_an_order_of_each_members_own(regression):

@@ -21,12 +21,6 @@ def test_uniform_values_stay_inside_and_narrow_predictions_leave_the_band():
     assert outside(generator.beta(0.4, 0.4, size=300)) > 20
 
 
-def test_the_histogram_holds_all_rows():
-    figure = plot_pit([0.0, 0.1, 0.5, 1.0])
-    assert figure.axes[0].patches[-1].get_data().values.sum() == 4
-    assert figure.get_suptitle() == "4 rows, with the 95 % band of uniform values"
-
-
 @pytest.mark.parametrize("values", [[0.5], [0.5, 1.2], [-0.1, 0.5]])
 def test_what_is_no_probability_is_refused(values):
     with pytest.raises(ValueError, match="two or more probabilities between 0 and 1"):

@@ -9,7 +9,6 @@ from jax.flatten_util import ravel_pytree
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.approximations.curvature.dense_layers import dense_layer_blocks
 from bayesnn_ppl.inference.approximations.curvature.gaussian import curvature_at, unit_of
 from bayesnn_ppl.inference.approximations.curvature.kronecker import kronecker_curvature
 from bayesnn_ppl.inference.approximations.curvature.local import Point, in_chunks
@@ -150,34 +149,6 @@ def test_blocks_are_those_of_the_dense_matrix(case):
     for layer, block in zip(case.local.layers, found, strict=True):
         expected = dense[layer.part, layer.part]
         np.testing.assert_allclose(block, expected, atol=1e-9 * np.abs(dense).max())
-
-
-@pytest.mark.parametrize("layers", ["last", ("*Dense_*.kernel",)])
-def test_layers_chosen_alone_have_their_block_of_the_dense_matrix(case, layers):
-    selection = select(case.problem, layers)
-    dense, place = case.dense(), dict.fromkeys(selection.local.sites)
-    for site, end in zip(case.local.sites, case.local._ends[1:], strict=True):
-        if site in place:
-            size = np.prod(dict(zip(case.local.sites, case.local.shapes, strict=True))[site])
-            place[site] = np.arange(end - size, end)
-    chosen = np.concatenate(list(place.values())).astype(int)
-    fixed = {
-        name: value
-        for name, value in case.local.unravel(case.centre).items()
-        if name not in selection.local.sites
-    }
-    point = Point(case.centre[chosen], case.point.unit[chosen], fixed)
-    rows = in_chunks(case.x, 5)
-    layers_ = kronecker_layers(selection)
-    blocks = dense_layer_blocks(selection.local, point, rows, layers_)
-    for layer, block in zip(layers_, blocks, strict=True):
-        part = chosen[layer.begin : layer.end]
-        expected = dense[np.ix_(part, part)]
-        np.testing.assert_allclose(block, expected, atol=1e-10 * np.abs(dense).max())
-        # Fisher matrices of other rows would not do: it is no Kronecker product.
-        kron = kronecker_curvature(selection.local, point, rows, (layer,))
-        wrong = np.linalg.inv(np.asarray(kron.covariance(np.ones(len(part)), 1.0)))
-        assert np.abs(wrong - np.eye(len(part)) - expected).max() > 1e-3 * np.abs(expected).max()
 
 
 def test_every_structure_is_one_normal_law(case):

@@ -100,24 +100,6 @@ def test_a_convolution_without_forward_derivatives_is_linearised_too():
     np.testing.assert_allclose(found, jax.nn.softmax(expected), rtol=1e-3, atol=1e-4)
 
 
-def test_only_the_layers_that_move_are_expanded(tmp_path):
-    """A network is linear in its last layer, whatever derivatives the layers below have."""
-    generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(20, 4, 4, 1)).astype(np.float32), np.arange(20) % 2
-    model = bnn.bayesian_network(
-        SmallConvNet(), bnn.priors.normal(1.0), bnn.likelihoods.categorical(2)
-    )
-    settings = Laplace(model, structure="full", layers="last", mode=TRAINED, draws=3)
-    posterior = bnn.fit(settings, x, y, progress=False, out=tmp_path / "run")
-    for program in (posterior.model, bnn.load(tmp_path / "run", model).model):
-        assert program.forward
-        assert {name.partition(".")[0] for name in program.moving} == {"Dense_0"}
-    sampled = bnn.Posterior(posterior.tree, model).function_values(x)["probability"]
-    assert np.ptp(sampled, axis=1).max() > 0.01
-    found = posterior.function_values(x)["probability"]
-    np.testing.assert_allclose(found, sampled, rtol=1e-4, atol=1e-5)
-
-
 def test_the_probit_formula_is_near_the_mean_over_many_draws(classes):
     x, y = classes
     model = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.categorical(2))

@@ -1,22 +1,13 @@
 """VOGN, noisy Adam and noisy K-FAC: the laws that their precisions must end at."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.approximations import NaturalGradient
 from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerCurvature
-from bayesnn_ppl.inference.approximations.variational.kronecker_step import (
-    begin_kronecker,
-    readable_layers,
-)
-from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
-from bayesnn_ppl.inference.approximations.variational.target import Target
-from tests.inference.approximations.curvature.test_structures import Case
 from tests.inference.approximations.variational import linear_truth as truth
 
 CLIMB = {
@@ -120,39 +111,6 @@ def test_noise_that_is_not_preconditioned_is_caught(linear, monkeypatch):
     draws = truth.draws_of(kfac(x, y, model=truth.program(temperature=2.0), steps=1000))
     mean, precision = truth.posterior(x, y, likelihood=0.5)
     assert truth.moment_errors(draws, mean, np.linalg.inv(precision))[1] > 8
-
-
-@pytest.mark.parametrize("name", ["mlp", "conv"])
-def test_the_factors_are_those_of_laplace(name):
-    """At one point, from all rows and on average from halves; dense layers and convolutions."""
-    with arithmetic(float64=True):
-        case = Case(name, 12)
-        problem, local = case.problem, case.local
-        sites = tuple(zip(local.sites, local.shapes, strict=True))[::-1]  # another order
-        z = {name: jnp.asarray(a) for name, a in local.unravel(case.centre).items()}
-        step = NaturalStep(Target(problem.model, sites), 12, 6, "noisy_adam", 0.1, 1.0, 0.0, None)
-        read = readable_layers(problem)
-        method, q, memory = begin_kronecker(z, step, read, sigma=0.01, refresh=1)
-        key, zero = jax.random.key(0), jnp.zeros_like(q.mean)
-        x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
-        np.testing.assert_array_equal(q.mean, case.centre)
-        start = method.draw(q, zero)
-        # With rate 1 a step forgets where it began, and with normals of 0 it looks at the mean.
-        step_once = jax.jit(lambda q, memory: method.step(q, memory, (zero, key), None, 0.0, x, y))
-        after, (_, _, factors), _ = step_once(q, memory)
-        ones = np.ones(local.dimension)
-        expected = case.structure("kfac").covariance(ones, 1.0)
-        np.testing.assert_allclose(
-            after.curvature.covariance(ones, 1.0), expected, rtol=1e-6, atol=1e-9
-        )
-        assert float(method.log_determinant(after)) == pytest.approx(
-            -np.linalg.slogdet(expected * np.outer(q.unit, q.unit))[1], rel=1e-6
-        )
-        look = jax.jit(lambda index: method.factors(start, key, x, y, index))
-        halves = [look(index) for index in (jnp.arange(6), jnp.arange(6, 12))]
-        for (a, g), (a1, g1), (a2, g2) in zip(factors, *halves, strict=True):
-            np.testing.assert_allclose((a1 + a2) / 2, a, rtol=1e-8)
-            np.testing.assert_allclose((g1 + g2) / 2, g, rtol=1e-8)
 
 
 class Normalised(linen.Module):

@@ -20,7 +20,6 @@ from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_ind
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from tests.inference.kernels.known_moments import LINEAR
-from tests.inference.kernels.normal_means import NormalMeans
 
 ROWS, BATCH = 40, 12
 
@@ -73,15 +72,6 @@ def test_given_rows_come_in_order():
     rows = stream(Minibatches(1000, BATCH, 2, "given"), 3, 1)
     np.testing.assert_array_equal(rows[:, 0], np.arange(18).reshape(3, 6))
     np.testing.assert_array_equal(rows[:, 0], rows[:, 1])
-
-
-@pytest.mark.parametrize("order", ["random", "epoch"])
-@pytest.mark.parametrize("shards", [1, 4])
-def test_a_minibatch_of_all_rows_has_each_once(order, shards):
-    rows = stream(Minibatches(ROWS, ROWS, shards, order), 3, 2)
-    assert rows.shape == (6, shards, ROWS // shards)
-    assert (rows == np.arange(ROWS // shards)).all()
-    assert len(np.unique(stream(Minibatches(ROWS, 36, 1, "random"), 1, 1))) < 36  # with repeats
 
 
 STEPS, STEP_SIZE = 6, 2e-3
@@ -139,19 +129,6 @@ def test_a_smaller_minibatch_is_not(regression):
     assert not follows_the_full_gradient(*regression, batch_size=39, seeds=(1,))
 
 
-def test_the_variance_at_all_rows_is_that_of_full_gradients():
-    """SGLD in closed form, on a model whose rows drawn with replacement would widen it by half."""
-    d, rows, step_size = 3, NormalMeans.rows, 4e-3
-    decay = 1 - step_size * (rows + 1)
-    exact = 2 * step_size / (1 - decay**2) * np.eye(d)
-    for size, right in ((rows, True), (rows // 2, False)):
-        kernel = SGLD(NormalMeans.program, step_size=step_size, batch_size=size, steps_per_draw=20)
-        found, _ = NormalMeans.deviation(
-            kernel, NormalMeans.mean, exact, warmup=20, draws=1000, chains=4
-        )
-        assert (found < 4.5) if right else (found > 6)
-
-
 def scaled(x, y=None, *, batch_size=None):
     """A constrained site, so that Jacobians count."""
     weight = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
@@ -180,20 +157,6 @@ def test_the_gradient_is_unbiased_and_of_full_scale(regression):
         for i in range(5)
     ]
     np.testing.assert_allclose(np.mean(parts, axis=0), whole, rtol=1e-5)
-
-
-def test_sub_batches_add_up_to_the_minibatch(regression):
-    x, y = map(jnp.asarray, regression)
-    density, vector = density_of(scaled)
-
-    def part(i):
-        return tuple(jax.lax.dynamic_slice_in_dim(a, 4 * i, 4) for a in (x, y))
-
-    for temperature in (1.0, jnp.asarray(0.3)):
-        once = MinibatchGradient(density, lambda _: (x[:12], y[:12]), 1, 1.0, temperature)
-        thrice = MinibatchGradient(density, part, 3, 1 / 3, temperature)
-        np.testing.assert_allclose(thrice(vector), once(vector), rtol=1e-6, atol=1e-5)
-        np.testing.assert_allclose(thrice.potential(vector), once.potential(vector), rtol=1e-6)
 
 
 def test_a_temperature_counts_like_a_cold_program(regression):

@@ -1,9 +1,6 @@
 """Adjusted microcanonical dynamics have the law of the program, at any step size."""
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
@@ -15,7 +12,7 @@ from tests.inference.kernels.known_moments import (
     funnel_and_banana_values,
     gaussian,
     gaussian_deviation,
-    unrelated_data,
+    half_space,
     worst_deviation,
 )
 
@@ -39,16 +36,9 @@ def test_a_funnel_and_a_banana():
     assert not posterior.statistics["diverging"].any()
 
 
-def hole(x, y=None, *, batch_size=None):
-    """N(0, I) without the half space a > 1, where the density is NaN."""
-    theta = numpyro.sample("theta", dist.Normal(0.0, 1.0).expand([3]))
-    numpyro.factor("hole", 0 * jnp.sqrt(1.0 - theta[0]))
-    unrelated_data(x, y, batch_size)
-
-
 def test_a_region_of_nan_is_a_wall():
     posterior = bnn.sample(
-        AdjustedMCLMC(hole, preconditioning="identity"),
+        AdjustedMCLMC(half_space, preconditioning="identity"),
         *NO_DATA,
         warmup=300,
         draws=1500,

@@ -11,7 +11,6 @@ from scipy import stats
 
 import bayesnn_ppl as bnn
 import bayesnn_ppl.inference.kernels.full_batch.chees as module
-from bayesnn_ppl.diagnostics import ess_bulk
 from bayesnn_ppl.inference.kernels.full_batch.chees import ChEES
 from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     RunningVariance,
@@ -19,22 +18,13 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     van_der_corput,
     with_draws,
 )
+from tests.inference.kernels.known_moments import NO_DATA, gaussian, worst_deviation
 
-ROWS = np.zeros((4, 1), np.float32), np.zeros(4, np.float32)
 ILL_CONDITIONED = np.geomspace(0.01, 1.0, 8)  # standard deviations: κ = 10⁴
 
 
-def gaussian(scales):
-    """Independent coordinates with these standard deviations; the data say nothing."""
-    scales = np.asarray(scales, np.float32)
-
-    def model(x, y=None, *, batch_size=None):
-        numpyro.sample("theta", dist.Normal(0.0, scales).to_event(1))
-        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
-            x, y = bnn.minibatch(x, y)
-            numpyro.sample("y", dist.Normal(0.0, 1.0), obs=y)
-
-    return model
+def of_scales(scales):
+    return gaussian(np.diag(np.asarray(scales, np.float32) ** 2))
 
 
 def with_a_hole(x, y=None, *, batch_size=None):
@@ -46,13 +36,13 @@ def with_a_hole(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(0.0, 1.0), obs=y)
 
 
-def draw(kernel, data=ROWS, **settings):
+def draw(kernel, data=NO_DATA, **settings):
     alone = {} if "mesh" in settings else {"chain_method": "vectorized"}
     settings = dict(warmup=300, draws=600, chains=8, seed=1, progress=False) | alone | settings
     return bnn.sample(kernel, *data, **settings)
 
 
-def run_mcmc(kernel, data=ROWS, *, warmup=300, draws=100, chains=8):
+def run_mcmc(kernel, data=NO_DATA, *, warmup=300, draws=100, chains=8):
     """By NumPyro's own loop, which leaves the state at hand."""
     mcmc = MCMC(
         kernel,
@@ -67,21 +57,8 @@ def run_mcmc(kernel, data=ROWS, *, warmup=300, draws=100, chains=8):
     return mcmc
 
 
-def worst_deviation(theta, mean, covariance):
-    """The largest distance of a first or second moment from its true value, in MCSE."""
-    centred = theta.astype(float) - mean
-    i, j = np.triu_indices(len(mean))
-    quantities = np.concatenate([centred, centred[..., i] * centred[..., j]], axis=-1)
-    expected = np.concatenate([np.zeros(len(mean)), covariance[i, j]])
-    ess = np.asarray(ess_bulk(quantities))
-    assert ess.min() > 400, "check ESS before bias"
-    mcse = quantities.std(axis=(0, 1)) / np.sqrt(ess)
-    return np.max(np.abs(quantities.mean(axis=(0, 1)) - expected) / mcse)
-
-
-@pytest.mark.parametrize("mass", ["identity", "diagonal"])
-def test_an_ill_conditioned_gaussian(mass):
-    theta = draw(ChEES(gaussian(ILL_CONDITIONED), mass=mass)).draws["theta"]
+def test_an_ill_conditioned_gaussian():
+    theta = draw(ChEES(of_scales(ILL_CONDITIONED), mass="diagonal")).draws["theta"]
     assert worst_deviation(theta, np.zeros(8), np.diag(ILL_CONDITIONED**2)) < 4
 
 
@@ -89,7 +66,7 @@ def test_a_wrong_kinetic_energy_is_caught(monkeypatch):
     """The negative control of the accept step, at a step size where it matters."""
 
     def deviation(trajectory_length):
-        kernel = ChEES(gaussian(np.ones(8)), step_size=1.1, trajectory_length=trajectory_length)
+        kernel = ChEES(of_scales(np.ones(8)), step_size=1.1, trajectory_length=trajectory_length)
         theta = draw(kernel, warmup=0, draws=1000).draws["theta"]  # it starts in the posterior
         return worst_deviation(theta, np.zeros(8), np.eye(8))
 
@@ -136,7 +113,7 @@ def test_the_halton_sequence():
 def test_the_trajectory_length_is_found(jitter, optimum):
     """The mean over jitter of sin²: greatest at π/2 without, at tan 2T = 2T with all of it."""
     mcmc = run_mcmc(
-        ChEES(gaussian(np.full(50, 3.0)), jitter=jitter, target_accept=0.9, mass="identity")
+        ChEES(of_scales(np.full(50, 3.0)), jitter=jitter, target_accept=0.9, mass="identity")
     )
     learned = mcmc.last_state.adaptation
     assert np.exp(learned.averaged_log_length) / 3 == pytest.approx(optimum, rel=0.17)
@@ -158,7 +135,7 @@ def test_the_trajectory_length_is_found(jitter, optimum):
 
 
 def test_diagonal_masses_are_the_variances():
-    state = run_mcmc(ChEES(gaussian(ILL_CONDITIONED), mass="diagonal")).last_state
+    state = run_mcmc(ChEES(of_scales(ILL_CONDITIONED), mass="diagonal")).last_state
     np.testing.assert_allclose(state.adaptation.scale / ILL_CONDITIONED, 1.0, atol=0.2)
     assert state.num_steps[0] < 12
     rng = np.random.default_rng(0)
@@ -208,17 +185,6 @@ def test_bad_arguments(regression):
     model = bnn.models.linear()
     with pytest.raises(TypeError, match="ChEES takes a NumPyro program"):
         ChEES(None)
-    for name in ("step_size", "trajectory_length", "target_accept", "learning_rate", "jitter"):
-        with pytest.raises(ValueError, match=f"`{name}` of ChEES must be positive"):
-            ChEES(model, **{name: -0.1})
-    with pytest.raises(ValueError, match="`target_accept` of ChEES must be below 1, not 1.0"):
-        ChEES(model, target_accept=1.0)
-    with pytest.raises(ValueError, match="must be between 0 and 1, not 1.5"):
-        ChEES(model, jitter=1.5)
-    with pytest.raises(TypeError, match="`max_leapfrogs` of ChEES must be a whole number"):
-        ChEES(model, max_leapfrogs=2.5)
-    with pytest.raises(ValueError, match='"identity" or "diagonal", not \'dense\''):
-        ChEES(model, mass="dense")
     with pytest.raises(ValueError, match="refuses this run of 1 chains.*at least 2 of them"):
         draw(ChEES(model), regression, chains=1)
     with pytest.raises(ValueError, match="learns the trajectory length in the warm-up"):
