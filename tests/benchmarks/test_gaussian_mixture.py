@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 
 from bayesnn_ppl.inference.kernels.common.density import Density
@@ -16,6 +17,8 @@ from benchmarks.gaussian_mixture import (
     mixture,
     positions,
 )
+
+pytestmark = pytest.mark.check
 
 
 def test_density():

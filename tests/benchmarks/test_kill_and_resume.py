@@ -10,6 +10,8 @@ import pytest
 from benchmarks.kill_comparison import compare, summary
 from tests.faults import writers
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 
 

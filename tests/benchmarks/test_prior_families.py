@@ -9,6 +9,8 @@ from bayesnn_ppl.cli.prior_families import prior_of
 from benchmarks import prior_families
 from benchmarks.prior_families import BASE, paired, row_scores, sampling_error
 
+pytestmark = pytest.mark.check
+
 
 @pytest.mark.parametrize(
     ("family", "kurtosis"), [(BASE, 3.0), ("mixture", 9.61), ("logistic", 4.2)]

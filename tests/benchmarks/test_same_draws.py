@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks import same_draws
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture(scope="module")
 def recorded():

@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks.synthetic_temperature import paired
 
+pytestmark = pytest.mark.check
+
 
 def row(number, temperature, nll):
     return {

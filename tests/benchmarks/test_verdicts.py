@@ -18,6 +18,8 @@ from benchmarks.verdict_models import MODELS
 from benchmarks.verdict_tables import rates
 from benchmarks.verdicts import beyond_bounds, short_rows, wrong
 
+pytestmark = pytest.mark.check
+
 
 def test_the_verdict_keeps_its_bounds():
     rows = short_rows()

@@ -64,11 +64,13 @@ def correlations(noise):
     return found
 
 
+@pytest.mark.check
 def test_independence(noise):
     far = {name: value for name, value in correlations(noise).items() if abs(value) > LIMIT}
     assert not far
 
 
+@pytest.mark.check
 def test_consecutive_seeds_and_streams_are_unrelated():
     """Seeds come from threefry; even counters in their place do not show."""
     count = np.arange(STEPS, dtype=np.uint32)
@@ -83,6 +85,7 @@ def test_consecutive_seeds_and_streams_are_unrelated():
     assert abs((one * two).sum()) < LIMIT * np.sqrt(SIZE)
 
 
+@pytest.mark.check
 def test_a_single_round_would_be_noticed():
     """The negative control: seeds that are only added to the counter shift one vector."""
     seeds = np.arange(STEPS, dtype=np.uint32)
@@ -93,6 +96,7 @@ def test_a_single_round_would_be_noticed():
     assert max(map(abs, found.values())) > 100
 
 
+@pytest.mark.check
 def test_every_bit_of_a_word_is_fair():
     seeds = jax.random.bits(jax.random.key(0), (200, 2), jnp.uint32)
     words = np.asarray(jax.jit(jax.vmap(lambda seed: hashed_bits(seed, SIZE)))(seeds))

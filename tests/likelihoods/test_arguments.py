@@ -36,11 +36,7 @@ CATEGORICAL = L.categorical(3)
         (lambda: L.student_t(0.0), ValueError, "degrees of freedom must be positive"),
         (lambda: L.student_t("4"), TypeError, "degrees of freedom must be a number"),
         (lambda: L.student_t(dist.Normal(4, 1)), ValueError, "degrees of freedom must be positive"),
-        (
-            lambda: L.student_t(dist.Gamma(2.0 * jnp.ones(2), 0.1)),
-            ValueError,
-            "prior of the degrees of freedom must be one of a single number",
-        ),
+        (lambda: L.student_t(dist.Gamma(2.0 * jnp.ones(2), 0.1)), ValueError, "degrees of freedom"),
         (lambda: L.poisson(outputs=1.5), TypeError, "`outputs` must be a whole number"),
         (lambda: L.negative_binomial(-2.0), ValueError, "concentration must be positive"),
         (lambda: L.negative_binomial(outputs=0), ValueError, "at least 1"),
@@ -53,11 +49,7 @@ CATEGORICAL = L.categorical(3)
             ValueError,
             "increasing vector of 2",
         ),
-        (
-            lambda: L.ordinal(3).distribution(jnp.zeros((4, 3))),
-            ValueError,
-            "Ordinal likelihood needs 1 network outputs",
-        ),
+        (lambda: L.ordinal(3).distribution(jnp.zeros((4, 3))), ValueError, "Ordinal likelihood"),
         (lambda: L.mixture_density(0), ValueError, "number of components must be at least 1"),
         (lambda: L.mixture_density(2, floor=0.0), ValueError, "floor of the noise scales"),
         (lambda: L.mixture_density(2, targets=0), ValueError, "number of targets"),
@@ -80,11 +72,7 @@ CATEGORICAL = L.categorical(3)
         (lambda: L.dirty(CATEGORICAL), ValueError, "Nothing is dirty here"),
         (lambda: L.dirty(L.gaussian(), class_weights=[1]), ValueError, "but Gaussian has numbers"),
         (lambda: L.dirty(CATEGORICAL, label_smoothing=1.0), ValueError, r"must lie in \[0, 1\)"),
-        (
-            lambda: L.dirty(CATEGORICAL, label_smoothing="a"),
-            TypeError,
-            "smoothing must be a number",
-        ),
+        (lambda: L.dirty(CATEGORICAL, label_smoothing="a"), TypeError, "smoothing must be a"),
         (lambda: L.dirty(CATEGORICAL, class_weights=[1, 0, 1]), ValueError, "weight of class 1"),
         (
             lambda: L.dirty(CATEGORICAL, class_weights=[1, 2]).distribution(jnp.zeros((4, 3))),

@@ -69,10 +69,7 @@ def test_layers():
         (lambda: plot_function_draws(X, DRAWS * np.nan), "`functions` holds 15 NaN"),
         (lambda: plot_function_draws(X, DRAWS, level=90), "`level` is 90"),
         (lambda: plot_function_surfaces(X, DRAWS), r"`x` has shape \(3,\)"),
-        (
-            lambda: plot_function_surfaces(np.stack([X, X], 1), DRAWS),
-            "lie on one line or coincide",
-        ),
+        (lambda: plot_function_surfaces(np.stack([X, X], 1), DRAWS), "lie on one line or coincide"),
         (lambda: plot_class_collapse({}), "`shares` is empty"),
         (lambda: plot_class_collapse({"a": [0.5, 0.5]}), r"must be \(draws, classes\)"),
         (lambda: plot_class_collapse({"a": [[3.0, -1.0]]}), "must hold shares"),

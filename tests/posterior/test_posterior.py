@@ -239,10 +239,7 @@ def test_double_precision_predictions():
         (lambda p: p.predict(X[0, 0]), "at least one row"),
         (lambda p: p.predict(np.array([["a"]])), "must hold numbers"),
         (lambda p: p.predict(X * np.nan), "not finite"),
-        (
-            lambda p: p.predict(X).log_prob(Y[:, None]),
-            r"shape \(11, 1\), .* predicts shape \(11,\)",
-        ),
+        (lambda p: p.predict(X).log_prob(Y[:, None]), r"\(11, 1\), .* predicts shape \(11,\)"),
         (lambda p: p.predict(X).quantile(1.0), "between 0 and 1"),
         (lambda p: p.predict(X).probabilities, "Only a model with labels"),
         (lambda p: p.predict(X).entropy, "Only a model with labels"),

@@ -86,16 +86,8 @@ def test_two_halves_one_after_the_other_are_the_whole():
         (EARLIER, {"network": "old"}, "has no network `old`: its variables are net.Dense_0.kernel"),
         (EARLIER, {"covariance": "low rank"}, '"diagonal" or "full"'),
         (EARLIER, {"widen": 0.0}, "`widen` must be positive"),
-        (
-            {"net/w": np.ones((2, 10, 3))},
-            {},
-            "no finite, positive variance over the draws: the chains stood still",
-        ),
-        (
-            {"net/w": GENERATOR.normal(size=(1, 5, 8))},
-            {"covariance": "full"},
-            "8 weights and the posterior 5 draws",
-        ),
+        ({"net/w": np.ones((2, 10, 3))}, {}, "positive variance over the draws: the chains stood"),
+        ({"net/w": GENERATOR.normal(size=(1, 5, 8))}, {"covariance": "full"}, "8 weights and the"),
     ],
 )
 def test_an_earlier_posterior_that_makes_no_prior_is_refused(draws, settings, sentence):
@@ -107,9 +99,7 @@ def test_an_earlier_posterior_of_another_network_is_refused():
     prior = priors.empirical(posterior_of(EARLIER))
     with pytest.raises(ValueError, match="no weights for `Dense_1.bias`. Did you mean `Dense_0."):
         shapes_of({"Dense_0.*": dist.Normal(), "*": prior})
-    with pytest.raises(
-        ValueError, match=r"`Dense_0.bias` has shape \(1,\), but this network's has"
-    ):
+    with pytest.raises(ValueError, match=r"`Dense_0.bias` has shape \(1,\), but this network's"):
         shapes_of(prior)
     with pytest.raises(TypeError, match="takes a Posterior"):
         priors.empirical(EARLIER)

@@ -18,6 +18,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.storage import files, folder
 from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.reading import STORE
+from tests.marks import checked
 
 RNG = np.random.default_rng(0)
 TOTAL, CHAINS = 60, 2
@@ -129,7 +130,7 @@ def test_a_commit_made_while_a_run_is_opened_counts(tmp_path, monkeypatch):
     assert_holds(tmp_path / "run", 23)
 
 
-@pytest.mark.parametrize("dies_at", range(12))
+@pytest.mark.parametrize("dies_at", checked(range(12), 0, 5))
 def test_a_crash_at_any_write_loses_nothing_committed(tmp_path, monkeypatch, dies_at):
     """Die before the n-th file is renamed into place, then go on from the last commit."""
     run = RunFolder.create(tmp_path / "run", CONFIG)

@@ -75,12 +75,7 @@ REFUSED = {
     "one-hot y": (X, np.eye(3)[LABELS], {"task": "classification"}, r"argmax\(axis=1\)"),
     "scalar y": (X, 3.0, {}, r"`y` has shape \(\)"),
     "objects": (X.astype(object), Y, {}, "`x` has dtype object"),
-    "text": (
-        X,
-        np.array(["a", "b"] * 20),
-        {"task": "regression"},
-        "`y` holds the text 'a' at row 0",
-    ),
+    "text": (X, np.array(["a", "b"] * 20), {"task": "regression"}, "`y` holds the text 'a' at row"),
     "no targets": (X, None, {}, "`y` is missing"),
     "ragged": ([[1.0], [1.0, 2.0]], Y[:2], {}, "not a rectangular array"),
     "complex": (X + 1j, Y, {}, "`x` has dtype complex128"),

@@ -228,6 +228,7 @@ def batch_variance(values, seeds, **how):
     return np.var(means)
 
 
+@pytest.mark.check
 def test_the_price_of_chunks_is_as_documented():
     """In a sorted file the variance has a part that does not fall with the batch."""
     rows, chunk, window, batch, seeds = 320, 8, 4, 8, 8_000

@@ -68,24 +68,135 @@ def test_converged():
     assert sampler["step_size"] == pytest.approx([0.02] * 4)
 
 
-def test_shifted_chain_is_named():
-    functions, weights, stats = healthy()
+def shifted(functions, weights, stats):
     functions["mean"][2, :, 4:9] += 2.0
-    found = diagnosed(functions, weights, stats)
-    assert found.status == "not converged"
-    assert found.sampler["apart_chains"] == [2]
-    assert found.sampler["rhat_without_apart"] < 1.02
-    assert "Chain 2 stands apart" in found.verdict
-    assert found.functions["mean"]["rhat_below_limit"] == pytest.approx(25 / 30)
-    assert {w["name"] for w in found.functions["mean"]["worst"]} <= {
-        f"mean[{i}]" for i in range(4, 9)
-    }
 
 
-def test_chain_of_another_spread_is_named():
-    functions, weights, stats = healthy()
+def spread(functions, weights, stats):
     functions["mean"][1] *= 5.0
-    assert diagnosed(functions, weights, stats).sampler["apart_chains"] == [1]
+
+
+def stuck(functions, weights, stats):
+    for array in (*functions.values(), *weights.values()):
+        array[3] = array[3, :1]
+
+
+def stuck_in_the_middle(functions, weights, stats):
+    """R-hat of a chain frozen at the mean is unsuspicious for a few outputs; the chain is not."""
+    for array in (*functions.values(), *weights.values()):
+        array[0] = array.mean(axis=(0, 1))
+
+
+def rejecting(functions, weights, stats):
+    stats["acceptance_rate"][1] = 1e-4
+
+
+def repeating(functions, weights, stats):
+    """Half of the proposals rejected: every second draw repeats the one before."""
+    for array in (*functions.values(), *weights.values()):
+        array[:, 1::2] = array[:, ::2]
+
+
+def saturated(functions, weights, stats):
+    stats["tree_depth"][:] = 10
+
+
+def saturated_by_steps(functions, weights, stats):
+    del stats["tree_depth"]
+    stats["n_steps"][:] = 1023
+    stats["n_steps"][0, :200] = 511
+
+
+def constant(functions, weights, stats):
+    functions["sd"] = np.full((CHAINS, DRAWS, 1), 0.1)
+
+
+def frozen_apart(functions, weights, stats):
+    functions.clear()
+    functions["mean"] = np.zeros((CHAINS, DRAWS, 3)) + np.arange(4.0)[:, None, None]
+
+
+def divergent(functions, weights, stats):
+    stats["diverging"][1, :20] = True
+
+
+def one_divergence(functions, weights, stats):
+    stats["diverging"][1, 0] = True
+
+
+def slow_energy(functions, weights, stats):
+    stats["energy"][2] = np.cumsum(stats["energy"][2])
+    stats["acceptance_rate"][0] = 0.4
+
+
+def untouched(functions, weights, stats):
+    pass
+
+
+SLOW, SLOWER = {"correlation": 0.8}, {"correlation": 0.995}
+DEPTH, TARGET = {"max_tree_depth": 10}, {"target_acceptance": 0.8}
+BAD, GOOD, UNKNOWN = "not converged", "converged", "not judged"
+# What was done to a run, how its draws are made, what is known of it; status, words, figures.
+FAULTS = [
+    (shifted, {}, {}, BAD, ["Chain 2 stands apart"], {"apart_chains": [2]}),
+    (spread, {}, {}, BAD, [], {"apart_chains": [1]}),
+    (stuck, {}, {}, BAD, ["Chain 3 is stuck (0 % of its draws differ"], {"stuck_chains": [3]}),
+    (stuck, {}, {}, BAD, [], {"moved_share": [1.0, 1.0, 1.0, 0.0]}),
+    (stuck_in_the_middle, {}, {}, BAD, [], {}),
+    (rejecting, {}, {}, BAD, [], {"stuck_chains": [1]}),
+    (repeating, {"draws": 2000}, {}, GOOD, [], {"stuck_chains": []}),
+    (saturated, {"correlation": 0.9}, DEPTH, None, ["Every tree is saturated at depth 10"], {}),
+    (saturated, {"correlation": 0.9}, DEPTH, None, ["ChEES; or raise NUTS's `max_tree_depth`"], {}),
+    (
+        saturated_by_steps,
+        {"correlation": 0.9},
+        {"max_tree_depth": (5, 10)},
+        None,
+        ["90 % of the trees"],
+        {},
+    ),
+    (constant, {}, {}, GOOD, ["All 30 function outputs"], {}),
+    (frozen_apart, {}, {}, BAD, [], {}),
+    (untouched, {"chains": 1}, {}, UNKNOWN, ["One chain only"], {}),
+    (untouched, SLOWER, {}, BAD, ["do not give the same predictions"], {}),
+    (untouched, SLOW, {}, "approximate", [], {}),
+    (untouched, {"draws": 3}, {}, UNKNOWN, ["too few for any measure"], {}),
+    (divergent, {}, TARGET, "doubtful", ["20 transitions diverged (1 %)", "(now 0.8)"], {}),
+    (divergent, {}, {}, "doubtful", [], {"divergences_per_chain": [0, 20, 0, 0]}),
+    (one_divergence, {}, {}, GOOD, ["1 transition diverged (0.05 %)"], {"divergences": 1}),
+    (slow_energy, {}, TARGET, "doubtful", ["E-BFMI", "in chain 2", "is 0.40 in chain 0"], {}),
+]
+
+
+@pytest.mark.parametrize(("fault", "made", "known", "status", "words", "figures"), FAULTS)
+def test_a_fault_is_named(fault, made, known, status, words, figures):
+    arrays = healthy(**made)
+    fault(*arrays)
+    found = diagnosed(*arrays, **known)
+    assert found.status == status or (status is None and not found.converged)
+    assert all(word in found.verdict for word in words), found.verdict
+    assert {name: found.sampler[name] for name in figures} == figures
+
+
+def test_the_figures_of_a_chain_that_stands_apart():
+    arrays = healthy()
+    shifted(*arrays)
+    found = diagnosed(*arrays)
+    assert found.sampler["rhat_without_apart"] < 1.02
+    assert found.functions["mean"]["rhat_below_limit"] == pytest.approx(25 / 30)
+    worst = {w["name"] for w in found.functions["mean"]["worst"]}
+    assert worst <= {f"mean[{i}]" for i in range(4, 9)}
+
+
+def test_without_functions_that_vary_a_run_is_not_judged_but_a_stuck_chain_is():
+    functions, weights, stats = healthy()
+    found = diagnosed({}, weights, stats)
+    assert found.status == "not judged" and "probe inputs" in found.verdict
+    assert found.functions == {} and found.weights["tau"]["rhat_max"] < 1.01
+    constant(functions, weights, stats)
+    assert diagnosed({"sd": functions["sd"]}, weights, stats).status == "not judged"
+    stuck_in_the_middle({}, weights, stats)
+    assert diagnosed({}, weights, stats).status == "not converged"
 
 
 def test_two_of_five_chains_are_named_and_two_of_four_are_not():
@@ -105,61 +216,6 @@ def test_no_chain_is_blamed_for_bad_mixing():
     ]
     assert sum(blamed) <= 2
     assert chains_apart({"mean": noise(0, 20)})[0] == []
-
-
-def test_stuck_chain():
-    functions, weights, stats = healthy()
-    for array in (*functions.values(), *weights.values()):
-        array[3] = array[3, :1]
-    stats["acceptance_rate"][3] = 0.0
-    found = diagnosed(functions, weights, stats)
-    assert found.status == "not converged"
-    assert found.sampler["stuck_chains"] == [3]
-    assert found.sampler["moved_share"] == [1.0, 1.0, 1.0, 0.0]
-    assert "Chain 3 is stuck (0 % of its draws differ" in found.verdict
-
-
-def test_stuck_chain_that_sits_in_the_middle():
-    """R-hat of a chain frozen at the mean is unsuspicious for a few outputs; the chain is not."""
-    functions, weights, stats = healthy()
-    for array in (*functions.values(), *weights.values()):
-        array[0] = array.mean(axis=(0, 1))
-    assert diagnosed(functions, weights, stats).status == "not converged"
-    # The functions are not needed to see it.
-    assert diagnosed({}, weights, stats).status == "not converged"
-
-
-def test_acceptance_of_zero_is_stuck():
-    functions, weights, stats = healthy()
-    stats["acceptance_rate"][1] = 1e-4
-    found = diagnosed(functions, weights, stats)
-    assert found.status == "not converged" and found.sampler["stuck_chains"] == [1]
-
-
-def test_rejections_are_not_stuck():
-    """Half of the proposals rejected: every second draw repeats the one before."""
-    functions, weights, stats = healthy(draws=2000)
-    for array in (*functions.values(), *weights.values()):
-        array[:, 1::2] = array[:, ::2]
-    found = diagnosed(functions, weights, stats)
-    assert found.sampler["moved_share"] == pytest.approx([0.5] * 4, abs=0.01)
-    assert found.sampler["stuck_chains"] == [] and found.converged
-
-
-def test_saturated_trees():
-    functions, weights, stats = healthy(correlation=0.9)
-    stats["tree_depth"][:] = 10
-    found = diagnosed(functions, weights, stats, max_tree_depth=10)
-    assert found.status != "converged"
-    assert "Every tree is saturated at depth 10" in found.verdict
-    assert "or ChEES; or raise NUTS's `max_tree_depth`" in found.verdict
-    # Steps say it too, and of a pair of depths the second is that of sampling.
-    del stats["tree_depth"]
-    stats["n_steps"][:] = 1023
-    stats["n_steps"][0, :200] = 511
-    found = diagnosed(functions, weights, stats, max_tree_depth=(5, 10))
-    assert found.sampler["saturated_share"] == pytest.approx(0.9)
-    assert "90 % of the trees" in found.verdict
 
 
 def test_symmetric_weights():
@@ -192,38 +248,6 @@ def test_non_finite_draws(bad, where):
     assert group["non_finite"] == 1 and group["judged"] == group["elements"] - 1
 
 
-def test_one_chain_is_not_judged():
-    found = diagnosed(*healthy(chains=1))
-    assert found.status == "not judged"
-    assert "One chain only" in found.verdict
-    assert np.isnan(found.functions["mean"]["rhat_max"])
-    assert found.functions["mean"]["ess_bulk_min"] > 100
-
-
-def test_no_functions_is_not_judged():
-    functions, weights, stats = healthy()
-    found = diagnosed({}, weights, stats)
-    assert found.status == "not judged" and "probe inputs" in found.verdict
-    assert found.functions == {} and found.weights["tau"]["rhat_max"] < 1.01
-
-
-def test_constant_functions_are_left_out_and_alone_not_judged():
-    functions, weights, stats = healthy()
-    functions["sd"] = np.full((CHAINS, DRAWS, 1), 0.1)
-    found = diagnosed(functions, weights, stats)
-    assert found.converged and found.functions["sd"]["constant"] == 1
-    assert "All 30 function outputs" in found.verdict
-    assert diagnosed({"sd": functions["sd"]}, weights, stats).status == "not judged"
-
-
-def test_frozen_chains_at_different_places():
-    """R-hat is infinite, not missing."""
-    functions, weights, stats = healthy()
-    functions = {"mean": np.zeros((CHAINS, DRAWS, 3)) + np.arange(4.0)[:, None, None]}
-    found = diagnosed(functions, weights, stats)
-    assert found.status == "not converged" and found.functions["mean"]["rhat_max"] == np.inf
-
-
 def test_too_few_draws():
     found = diagnosed(*healthy(draws=60))
     assert found.status in ("approximate", "not converged")
@@ -235,42 +259,6 @@ def test_too_few_draws():
     )
     needed = int(found.verdict.split("about ")[1].split(" draws")[0])
     assert 60 * 400 / fewest <= needed <= 1.1 * 60 * 400 / fewest
-    tiny = diagnosed(*healthy(draws=3))
-    assert tiny.status == "not judged" and "too few for any measure" in tiny.verdict
-    assert tiny.functions["mean"]["non_finite"] == 0
-
-
-def test_slow_chains_are_not_converged():
-    found = diagnosed(*healthy(correlation=0.995))
-    assert found.status == "not converged"
-    assert "do not give the same predictions" in found.verdict
-
-
-def test_slightly_short_run_is_usable_with_care():
-    found = diagnosed(*healthy(correlation=0.8))
-    assert found.status == "approximate" and not found.converged
-
-
-def test_divergences():
-    functions, weights, stats = healthy()
-    stats["diverging"][1, :20] = True
-    found = diagnosed(functions, weights, stats, target_acceptance=0.8)
-    assert found.status == "doubtful"
-    assert "20 transitions diverged (1 %)" in found.verdict and "(now 0.8)" in found.verdict
-    assert found.sampler["divergences_per_chain"] == [0, 20, 0, 0]
-    stats["diverging"][1, 1:] = False
-    found = diagnosed(functions, weights, stats)
-    assert found.converged and "1 transition diverged (0.05 %)" in found.verdict
-
-
-def test_low_ebfmi_and_acceptance():
-    functions, weights, stats = healthy()
-    stats["energy"][2] = np.cumsum(stats["energy"][2])
-    stats["acceptance_rate"][0] = 0.4
-    found = diagnosed(functions, weights, stats, target_acceptance=0.8)
-    assert found.status == "doubtful"
-    assert "E-BFMI" in found.verdict and "in chain 2" in found.verdict
-    assert "Mean acceptance is 0.40 in chain 0" in found.verdict
 
 
 def test_thresholds_are_used():
@@ -373,11 +361,6 @@ def test_json_frame_and_html():
     page = found._repr_html_()
     assert page.count("<table>") == page.count("</table>") == 4
     assert "R&lt;1.01" in page and "not converged" in page
-
-
-def test_frozen():
-    with pytest.raises(AttributeError):
-        diagnosed(*healthy()).status = "converged"
 
 
 def test_refusals():

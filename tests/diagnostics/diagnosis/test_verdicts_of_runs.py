@@ -92,6 +92,7 @@ def test_without_gradients_it_is_not_judged(too_long):
         forgotten.diagnose(PROBE, data=(X[:50], Y[:50]))
 
 
+@pytest.mark.check
 def test_one_hot_direction_among_outputs():
     """V2: the parameter array is 1.3 T on average, one direction of the outputs 1.6 T."""
     hot = sgld(1e-4)
@@ -121,6 +122,7 @@ def funnel(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(log_scale + 0 * x[:, 0], 1000.0), obs=y)
 
 
+@pytest.mark.check
 def test_a_funnel_that_mclmc_keeps_out_of():
     """V2: the neck is missed, all chains agree, and the mean is off."""
     kernel = bnn.kernels.MCLMC(funnel)
@@ -141,6 +143,7 @@ def modes(x, y=None, *, batch_size=None):
     numpyro.deterministic("sign", jnp.sign(a))
 
 
+@pytest.mark.check
 def test_four_chains_started_in_one_place():
     """V3: nothing in the chains shows the other mode, but the starts show that nothing could."""
     targets = np.ones(ROWS, np.float32)

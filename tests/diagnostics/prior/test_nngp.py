@@ -97,6 +97,7 @@ def farthest(draws, kernel):
     return np.abs((products.mean(axis=0) - kernel) / errors).max()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("hidden", "draws"), [((10,), 8000), ((1000,), 4000), ((80, 80), 4000)])
 def test_the_covariance_of_networks_is_the_kernel(hidden, draws):
     """With one layer at any width, else as width grows: 24 covariances, 5.3 standard errors."""

@@ -328,11 +328,7 @@ def improper():
             "The program adds `f` to its log density",
         ),
         (lambda x, y=None: numpyro.sample("z", dist.Normal()), X, 'no observed site "y"'),
-        (
-            lambda x, y=None: numpyro.sample("y", dist.Normal(x[:, 0], 1.0)),
-            X,
-            "it has no prior to draw from",
-        ),
+        (lambda x, y=None: numpyro.sample("y", dist.Normal(x[:, 0], 1.0)), X, "it has no prior to"),
         (without_plate, X, "but `x` has 12 rows"),
         (program(lambda f: Undrawn(f, 1.0)), X, "Undrawn, cannot be drawn from"),
         (LINE, X[:1], "`x` has a single row"),

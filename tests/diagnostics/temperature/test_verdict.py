@@ -48,6 +48,7 @@ def statuses(found):
     return {array.name: array.status for array in found.arrays}
 
 
+@pytest.mark.check
 def test_right_samplers_are_found_wrong_in_less_than_one_run_of_a_hundred():
     """200 runs of 4 chains; each has 8 readings of arrays of 1 to 40 elements."""
     chain = run(0, chains=800, draws=200, steps=10, burn_in=40)

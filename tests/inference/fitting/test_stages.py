@@ -19,6 +19,7 @@ from bayesnn_ppl.inference.approximations import (
     Variational,
 )
 from bayesnn_ppl.inference.training import checkpoints
+from tests.marks import checked
 
 linear = bnn.models.linear()
 learned = bnn.models.linear(prior=bnn.priors.learned_normal())
@@ -74,7 +75,7 @@ def assert_same_bits(found, expected):
             assert found.provenance["approximation"][entry] == value
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", checked(FITS))
 def test_every_stage_goes_on_to_the_same_bits(name, regression, whole, many_blocks, tmp_path):
     approximation, phase = FITS[name]
     calls, run, killed = [], tmp_path / "run", tmp_path / "killed"
@@ -167,6 +168,7 @@ def test_a_callback_that_ends_the_burn_in_is_answered_in_a_sentence(name, regres
         fit(approximation, regression, lambda progress: progress.phase == phase)
 
 
+@pytest.mark.check
 def test_tuning_calls_back_and_can_be_ended(regression, many_blocks):
     approximation, _ = FITS["tuning"]
     seen = []

@@ -40,6 +40,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
 )
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
 from tests.inference.kernels.known_moments import LINEAR, NO_DATA, SETTINGS, unrelated_data
+from tests.marks import checked
 
 METHODS = ("sequential", "vectorized", "parallel")
 SMALL_STEPS = dict(step_size=1e-4, batch_size=8, steps_per_draw=4, minibatches="epoch")
@@ -61,7 +62,7 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", checked(KERNELS, "HMC", "SGHMC"))
 def test_numpyro_runs_it(regression, name):
     make, methods = KERNELS[name]
     for method in methods:
@@ -79,7 +80,7 @@ def test_numpyro_runs_it(regression, name):
         assert (theta[0, -1] != theta[1, -1]).all()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", checked(KERNELS, "HMC", "SGHMC", "MCLMC"))
 def test_a_stopped_run_resumes_to_the_same_bits(regression, tmp_path, name):
     kernel = KERNELS[name][0]()
     settings = dict(warmup=40, draws=600, chains=2, seed=3, progress=False)

@@ -35,6 +35,7 @@ from tests.inference.kernels.known_moments import (
     coefficients,
     worst_deviation,
 )
+from tests.marks import checked
 
 LIKELIHOOD = bnn.likelihoods.gaussian(NOISE)
 FIXED = dict(adapt_step_size=False)
@@ -133,7 +134,11 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+# In `make test` each kernel once: the others differ in a temperature or an option.
+ONCE = [name for name in KERNELS if "," not in name or name == "SGHMC, cold"]
+
+
+@pytest.mark.parametrize("name", checked(KERNELS, *ONCE))
 def test_the_law_is_that_of_the_posterior_at_its_temperature(regression, name):
     kind, model, settings, run, temperatures = KERNELS[name]
     theta = coefficients(bnn.sample(kind(model, **settings), *regression, **SETTINGS | run))
@@ -206,7 +211,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize(
+    "fault", checked(BROKEN, "HMC without accept step", "SGLD without its root of two")
+)
 def test_a_broken_kernel_is_caught(regression, monkeypatch, fault):
     """A class of its own, so that no compiled program of the right kernel is used."""
     name, replaced = BROKEN[fault]

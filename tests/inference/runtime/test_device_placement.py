@@ -66,6 +66,7 @@ def test_as_many_chains_at_once_as_the_memory_holds(chains, each, free, expected
     assert chains_at_once(chains, each, free) == expected
 
 
+@pytest.mark.check
 def test_chains_in_batches_draw_what_they_draw_in_one(monkeypatch) -> None:
     """Also where the last batch is smaller."""
     place, draws = device_placement.place_chains, {}

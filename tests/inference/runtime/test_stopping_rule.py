@@ -146,6 +146,7 @@ def ranks(shift, count=100):
     return np.array(found)
 
 
+@pytest.mark.check
 def test_stopping_does_not_bias_the_draws():
     """Simulation-based calibration (Talts et al. 2018); the control is off by half an sd."""
     found = ranks(0.0)

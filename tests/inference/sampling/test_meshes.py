@@ -91,6 +91,7 @@ def another_seed(regression):
     return draw(regression, (1, 1), seed=1)[0].draws
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", MESHES[1:])
 def test_the_law_is_the_same_on_every_mesh(runs, another_seed, shape):
     draws = runs[shape][0].draws

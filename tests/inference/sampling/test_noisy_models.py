@@ -175,10 +175,7 @@ SETTINGS = {"step_size": 1e-3, "batch_size": 8}
         (NUTS(model(NOISY)), "NUTS needs one number at each"),
         (K.MCLMC(model(NOISY)), "MCLMC needs one number at each"),
         (K.OBABO(model(NOISY), **SETTINGS), "OBABO accepts or rejects by the density of all"),
-        (
-            K.SGLD(model(NOISY), gradient=bnn.gradients.SVRG(5), **SETTINGS),
-            "takes a full gradient for exact",
-        ),
+        (K.SGLD(model(NOISY), gradient=bnn.gradients.SVRG(5), **SETTINGS), "takes a full gradient"),
         (sgld(L.dirty(GAUSSIAN, augmentation=lambda k, x: 0.5 * (x + x[::-1]))), "mixes the rows"),
         (sgld(L.dirty(GAUSSIAN, augmentation=lambda k, x: x[:, :1])), "keeps shape and type"),
         (sgld(L.dirty(GAUSSIAN, augmentation="flip")), "for images of shape"),

@@ -297,6 +297,7 @@ def test_progress_is_shown_as_lines_where_there_is_no_terminal(regression, capfd
     assert "divergences" in printed and "acceptance" in printed
 
 
+@pytest.mark.check
 def test_an_ensemble_kernel_runs_on_a_mesh(regression):
     """Its chains learn from one another wherever they are, and agree."""
     posterior = bnn.sample(

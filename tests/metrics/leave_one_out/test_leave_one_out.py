@@ -12,6 +12,7 @@ from bayesnn_ppl.metrics import k_fold, loo
 from bayesnn_ppl.metrics.leave_one_out.checks import likelihood_temperature
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import _from_log_likelihood
 from benchmarks.loo_cold import data_set, errors
+from tests.marks import checked
 from tests.metrics.linear_draws import MODEL, NOISE, exact_posterior, log_scores, without_each_row
 
 TEMPERATURES = {
@@ -28,7 +29,7 @@ def deviations(found, truth):
     return np.abs(found.log_scores - truth) / found.monte_carlo_error
 
 
-@pytest.mark.parametrize("name", TEMPERATURES)
+@pytest.mark.parametrize("name", checked(TEMPERATURES))
 def test_equals_exact_refits_at_every_temperature(regression, name):
     x, y = regression
     temperatures = TEMPERATURES[name]

@@ -19,6 +19,7 @@ from bayesnn_ppl.inference.approximations.variational.initialisation import begi
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Problem
 from tests.inference.approximations.variational import linear_truth as truth
+from tests.marks import checked
 
 CLIMB = {
     "batch_size": None,
@@ -76,6 +77,7 @@ def test_a_mean_field_has_its_variances_that_are_too_small(mean_field, linear):
     assert lost > 20 * elbo["standard_error"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("which", "temperature"), [("tempered", 0.25), ("cold", 3.0)])
 def test_a_temperature_counts_once(which, temperature, linear):
     """And once more it would be seen: by the likelihood's share, or by all variances."""
@@ -209,6 +211,7 @@ class Sequences(linen.Module):
         return linen.Dense(1)(x.mean(1))
 
 
+@pytest.mark.check
 def test_a_convolution_draws_one_kernel_for_each_row():
     """Independent noise at each place would average out: the spread of f says that it does not."""
     generator = np.random.default_rng(0)
@@ -265,6 +268,7 @@ def test_renyi_goes_from_the_importance_weighted_bound_to_the_elbo():
     )
 
 
+@pytest.mark.check
 def test_renyi_of_a_mean_field_is_wider_than_the_elbo_of_it(mean_field, linear):
     """α < 1 charges less for mass where the posterior has none."""
     climb = CLIMB | {"particles": 16, "renyi_alpha": 0.0}
@@ -334,7 +338,7 @@ GUIDES = {
 }
 
 
-@pytest.mark.parametrize("name", GUIDES)
+@pytest.mark.parametrize("name", checked(GUIDES, "low_rank", "mixed"))
 def test_a_guide_climbs(name, regression):
     x, y = regression
     settings = {"steps": 400, "learning_rate": 0.01, "draws": 50, "batch_size": None}

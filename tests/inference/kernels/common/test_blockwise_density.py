@@ -45,6 +45,7 @@ def test_gradients_and_differences_are_those_of_the_whole():
     np.testing.assert_allclose(both[2], difference, rtol=1e-4)
 
 
+@pytest.mark.check
 def test_a_block_is_all_that_is_in_memory():
     x, y = rows_of(20_000)
     vector, whole = density_of(bnn.models.mlp(hidden=(64, 64)), x, y)

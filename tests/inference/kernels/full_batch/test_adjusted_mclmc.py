@@ -1,6 +1,7 @@
 """Adjusted microcanonical dynamics have the law of the program, at any step size."""
 
 import numpy as np
+import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
@@ -28,6 +29,7 @@ def test_the_preconditioner_makes_scales_equal():
     assert other.statistics["n_steps"].mean() > 40
 
 
+@pytest.mark.check
 def test_a_funnel_and_a_banana():
     kernel = AdjustedMCLMC(funnel_and_banana, target_accept=0.95)
     posterior = bnn.sample(kernel, *NO_DATA, warmup=500, draws=5000, **SETTINGS)

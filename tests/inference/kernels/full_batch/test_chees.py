@@ -57,6 +57,7 @@ def run_mcmc(kernel, data=NO_DATA, *, warmup=300, draws=100, chains=8):
     return mcmc
 
 
+@pytest.mark.check
 def test_an_ill_conditioned_gaussian():
     theta = draw(ChEES(of_scales(ILL_CONDITIONED), mass="diagonal")).draws["theta"]
     assert worst_deviation(theta, np.zeros(8), np.diag(ILL_CONDITIONED**2)) < 4
@@ -162,6 +163,7 @@ def test_a_region_without_density_does_not_spoil_what_is_learned():
     assert worst_deviation(first, np.zeros(1), np.eye(1)) > 6
 
 
+@pytest.mark.check
 def test_the_first_draws_agree_on_every_mesh(regression):
     runs = {
         shape: draw(

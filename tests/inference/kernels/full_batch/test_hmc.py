@@ -33,6 +33,7 @@ def test_a_diagonal_mass_makes_an_aligned_gaussian_easy():
     assert 0.7 < posterior.statistics["acceptance_rate"].mean() < 0.97
 
 
+@pytest.mark.check
 def test_a_funnel_and_a_banana():
     """A step that is short enough for the neck, as no adaptation to a mean acceptance knows it."""
     kernel = HMC(
@@ -159,6 +160,7 @@ def test_nothing_that_is_not_finite_is_accepted(regression):
     assert np.isfinite(posterior.statistics["energy"]).all()
 
 
+@pytest.mark.check
 def test_shared_rows_change_nothing(regression):
     def draws(**mesh):
         kernel = HMC(LINEAR, trajectory_length=0.7, jitter=0.4, mass="diagonal")

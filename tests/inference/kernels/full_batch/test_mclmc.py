@@ -21,6 +21,7 @@ from tests.inference.kernels.known_moments import (
     half_space,
     unrelated_data,
 )
+from tests.marks import checked
 
 DIMENSION = 50
 PRECISE = dict(energy_variance_start=5e-3, energy_variance_end=5e-4)
@@ -91,6 +92,7 @@ def test_batch_means_know_the_autocorrelation_time(correlation):
     assert abs(time / ((1 + correlation) / (1 - correlation)) - 1) < 0.12
 
 
+@pytest.mark.check
 def test_the_bias_is_of_second_order_and_bounded_by_the_energy_error():
     """Of the variances of a Gaussian; Var(ΔE) of a step is of order ε⁶."""
     settings = dict(steps_per_draw=1, length=7.0, preconditioning="identity", adapt_step_size=False)
@@ -142,7 +144,7 @@ def cliff(x, y=None, *, batch_size=None):
     unrelated_data(x, y, batch_size)
 
 
-@pytest.mark.parametrize("program", [half_space, cliff])
+@pytest.mark.parametrize("program", checked([half_space, cliff], half_space))
 def test_a_chain_is_not_lost_where_the_density_ends(program):
     kernel = MCLMC(program, preconditioning="identity", steps_per_draw=4, **PRECISE)
     posterior = bnn.sample(kernel, *NO_DATA, warmup=300, draws=1000, **SETTINGS)

@@ -14,6 +14,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.schedules.simple import Ramp
 from tests.inference.kernels.known_moments import LINEAR, closed_form, coefficients
+from tests.marks import checked
 
 SHORT = dict(step_size=1e-4, batch_size=8, steps_per_draw=4)
 
@@ -99,7 +100,7 @@ def variance_ratio(regression, mesh, **settings):
     return (coefficients(posterior).reshape(-1, 3).var(0) / exact).mean()
 
 
-@pytest.mark.parametrize("mesh", [(1, 4), (2, 2)])
+@pytest.mark.parametrize("mesh", checked([(1, 4), (2, 2)], (1, 4)))
 def test_the_law_is_the_same_on_any_mesh(regression, mesh):
     """Variances within 10 %; a gradient counted once per device would make them a quarter."""
     assert abs(variance_ratio(regression, mesh) - 1) < 0.1
@@ -112,6 +113,7 @@ class CountedPerDevice(SGLD):
         return super()._step(position, variables, lambda v: 4 * gradient(v), normals, settings)
 
 
+@pytest.mark.check
 def test_a_gradient_counted_once_per_device_would_be_noticed(regression, monkeypatch):
     kernel = CountedPerDevice(LINEAR, step_size=5e-5, batch_size=20, steps_per_draw=40)
     posterior = bnn.sample(
@@ -153,6 +155,7 @@ def flops(shards, regression):
     return compiled.cost_analysis()["flops"]
 
 
+@pytest.mark.check
 def test_work_per_device_falls_with_the_shards(regression):
     one, four = flops(1, regression), flops(4, regression)
     assert four < 0.35 * one
@@ -166,10 +169,7 @@ def test_work_per_device_falls_with_the_shards(regression):
         ({"minibatches": "epochs"}, 'must be "random" or "epoch"'),
         ({"steps_per_draw": ()}, "is empty"),
         ({"preconditioner": RMSProp(mode="corrected")}, "cannot take the drift"),
-        (
-            {"gradient": SVRG(every=2), "temperature": Ramp(1.0, 5)},
-            "keeps the gradient at an anchor",
-        ),
+        ({"gradient": SVRG(every=2), "temperature": Ramp(1.0, 5)}, "the gradient at an anchor"),
     ],
 )
 def test_settings_out_of_range(regression, settings, words):

@@ -60,6 +60,7 @@ def test_minibatch_hmc_is_too_hot_as_predicted():
     assert worst_deviation(theta, *TARGET) > 8
 
 
+@pytest.mark.check
 def test_minibatch_hmc_is_right_on_all_the_data():
     assert NormalMeans.deviation(hmc(**ALL), *TARGET, **RUN)[0] < 4.5
 

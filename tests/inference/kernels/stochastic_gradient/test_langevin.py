@@ -19,6 +19,7 @@ from tests.inference.kernels.known_moments import (
     worst_deviation,
 )
 from tests.inference.kernels.linear_laws import METHODS, minibatch_law, regression_rows
+from tests.marks import checked
 
 BATCH = dict(step_size=2e-4, batch_size=8)
 
@@ -72,7 +73,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", checked(KERNELS, "SGHMC"))
 def test_the_law_on_minibatches_is_the_predicted_one(regression, name):
     """And the bias is there: the posterior itself, or a law without minibatch noise, is not it."""
     x, y = regression

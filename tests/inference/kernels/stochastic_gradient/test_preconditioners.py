@@ -158,6 +158,7 @@ def simulated(mode, weight):
     return jnp.stack([first, second - first**2])
 
 
+@pytest.mark.check
 def test_the_correction_of_an_average_is_that_of_what_it_averages():
     """With decay .9 the whole Γ is right but for O(ε/(1 - decay)).
 
