@@ -94,12 +94,3 @@ def test_a_single_round_would_be_noticed():
     shifted = np.asarray(inverse_cdf(words[counter[None] + seeds[:, None]]), np.float64)
     found = correlations(np.stack([shifted, shifted]))
     assert max(map(abs, found.values())) > 100
-
-
-@pytest.mark.check
-def test_every_bit_of_a_word_is_fair():
-    seeds = jax.random.bits(jax.random.key(0), (200, 2), jnp.uint32)
-    words = np.asarray(jax.jit(jax.vmap(lambda seed: hashed_bits(seed, SIZE)))(seeds))
-    ones = (words[..., None] >> np.arange(32, dtype=np.uint32)) & 1
-    excess = (ones.mean((0, 1)) - 0.5) * 2 * np.sqrt(words.size)
-    assert np.abs(excess).max() < LIMIT

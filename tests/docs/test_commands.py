@@ -272,6 +272,7 @@ def test_the_tour_from_beginning_to_end(tour):
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", [p for p in PAGES if commands(p) and p != TOUR], ids=name)
 def test_the_commands_of_a_page_run(path, request, begun):
     after = request.getfixturevalue("tour")[0] if name(path) in AFTER_THE_TOUR else None
@@ -280,6 +281,7 @@ def test_the_commands_of_a_page_run(path, request, begun):
         pytest.skip("BAYESNN_SLOW_TESTS is not set, and nothing else is typed")
 
 
+@pytest.mark.check
 def test_the_commands_of_the_readme_run(begun, visited):
     begun(README)
     said = follow(README)
@@ -290,6 +292,7 @@ def test_the_commands_of_the_readme_run(begun, visited):
     assert "Verdict" in page and "follow(" in page
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", [p for p in OTHERS if p != README], ids=name)
 def test_the_commands_of_other_pages_run(path, begun):
     begun(path)

@@ -10,6 +10,7 @@ from numpyro.infer import NUTS
 from scipy import stats
 
 import bayesnn_ppl as bnn
+from tests.marks import checked
 from tests.metrics.linear_draws import exact_posterior, moments, without_each_row
 
 matplotlib.use("Agg")
@@ -67,9 +68,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize(
-    "source", ["in memory", "loaded", "loaded with its model", "opened by xarray"]
-)
+@pytest.mark.parametrize("source", checked(["loaded", "loaded with its model", "opened by xarray"]))
 def test_arviz_takes_the_tree(az, trees, source, call):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Estimated shape parameter")
