@@ -7,10 +7,10 @@ from scipy import optimize
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.approximations import DuringTraining, Laplace, LastLayer
-from tests.inference.approximations.curvature.conjugate import MODE, exact, linear, problem_of, rows
+from tests.inference.approximations.linear_truth import MODE, data, exact, linear, problem_of
 from tests.marks import checked
 
-X, Y = rows()
+X, Y = data()
 
 
 def around(approximation, model, **options):

@@ -18,7 +18,7 @@ from bayesnn_ppl.inference.approximations.curvature.products import (
     curvature_product,
 )
 from bayesnn_ppl.inference.approximations.curvature.selection import kronecker_layers, select
-from tests.inference.approximations.curvature.conjugate import problem_of
+from tests.inference.approximations.linear_truth import problem_of
 
 PRIOR = 0.6
 

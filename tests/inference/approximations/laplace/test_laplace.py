@@ -10,7 +10,7 @@ from flax import linen
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import MAP, DuringTraining, Laplace, LastLayer
-from tests.inference.approximations.curvature.conjugate import MODE, linear
+from tests.inference.approximations.linear_truth import MODE, linear
 
 TRAINED = MAP(epochs=300, learning_rate=0.02, batch_size=None)
 network = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(scale=0.3))

@@ -9,20 +9,12 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.sgd_iterates.swag import swag_draws
+from tests.inference.approximations.linear_truth import worst_error
 from tests.inference.approximations.sgd_iterates.test_constant_sgd import MODE
 from tests.inference.kernels.normal_means import NormalMeans
 
 SWAG = bnn.approximations.SWAG
 N = NormalMeans.rows
-
-
-def worst_error(draws, mean, covariance):
-    """The largest error of a first or second moment of independent normal draws, in SE."""
-    count = len(draws)
-    errors = (draws.mean(0) - mean) / np.sqrt(np.diag(covariance) / count)
-    variance = np.diag(covariance)
-    spread = np.sqrt((np.outer(variance, variance) + covariance**2) / count)
-    return max(np.abs(errors).max(), np.abs((np.cov(draws.T) - covariance) / spread).max())
 
 
 def test_draws_are_half_diagonal_and_half_low_rank():

@@ -11,28 +11,18 @@ from numpyro import handlers
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
-from tests.inference.approximations.sgd_iterates.test_swag import worst_error
+from tests.inference.approximations import linear_truth as truth
+from tests.inference.approximations.linear_truth import linear, worst_error
 from tests.inference.kernels.known_moments import coefficients
 
-NOISE, PRIOR, MEMBERS = 0.5, 0.7, 400
+MEMBERS = 400
 PLAIN = {"validation_fraction": 0.0, "patience": None, "objective": "posterior"}
 
 
-def linear(temperature=1.0):
-    return bnn.bayesian_network(
-        bnn.nn.MLP(hidden=(), outputs=1),
-        bnn.priors.normal(PRIOR),
-        bnn.likelihoods.gaussian(NOISE),
-        temperature=temperature,
-    )
-
-
-def posterior(x, y, *, likelihood=1.0):
+def posterior(x, y, *, temperature=1.0):
     """Mean and covariance, with a temperature of the likelihood."""
-    phi = np.column_stack([x, np.ones(len(x))]).astype(float)
-    precision = phi.T @ phi / (NOISE**2 * likelihood) + np.eye(3) / PRIOR**2
-    covariance = np.linalg.inv(precision)
-    return covariance @ phi.T @ y / (NOISE**2 * likelihood), covariance
+    mean, precision = truth.posterior(x, y, likelihood=1 / temperature)
+    return mean, np.linalg.inv(precision)
 
 
 def members(model, data, **settings):
@@ -60,7 +50,7 @@ def test_anchors_alone_have_the_mean_and_less_than_the_covariance(few):
     """Under a temperature of the whole posterior, which scales all covariances."""
     found = members(bnn.cold(linear(), 0.5), few)
     mean, covariance = posterior(*few)
-    right = covariance @ covariance / PRIOR**2
+    right = covariance @ covariance / truth.PRIOR**2
     assert worst_error(found, mean, 0.5 * right) < 4.5
     # Negative controls: the posterior itself, the temperature twice or never, a mean of nought.
     assert worst_error(found, mean, 0.5 * covariance) > 6
@@ -70,8 +60,8 @@ def test_anchors_alone_have_the_mean_and_less_than_the_covariance(few):
 
 def test_anchors_and_targets_have_the_posterior_at_its_temperature(few):
     found = members(linear(0.5), few, randomised_targets=True)
-    assert worst_error(found, *posterior(*few, likelihood=0.5)) < 4.5
-    assert worst_error(found, *posterior(*few, likelihood=0.25)) > 6
+    assert worst_error(found, *posterior(*few, temperature=0.5)) < 4.5
+    assert worst_error(found, *posterior(*few, temperature=0.25)) > 6
     assert worst_error(found, *posterior(*few)) > 6
 
 

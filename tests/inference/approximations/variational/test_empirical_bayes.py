@@ -6,9 +6,9 @@ from scipy.optimize import minimize_scalar
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import EmpiricalBayes, Variational
-from tests.inference.approximations.variational import linear_truth as truth
+from tests.inference.approximations import linear_truth as truth
 
-model = truth.program(prior=bnn.priors.learned_normal(3.0, over="network"))
+model = truth.linear(prior=bnn.priors.learned_normal(3.0, over="network"))
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,16 @@ def test_the_scale_maximises_the_evidence(linear):
     found = bnn.fit(q, x, y, float64=True, progress=False)
     record = found.provenance["approximation"]
     best = minimize_scalar(
-        lambda log: -truth.log_evidence(x, y, np.exp(log)), bounds=(-4, 4), method="bounded"
+        lambda log: -truth.exact(x, y, prior=np.exp(log)).log_evidence,
+        bounds=(-4, 4),
+        method="bounded",
     )
     scale = record["learned"]["net/learned_scale"]
     assert abs(np.log(scale) - best.x) < 0.01
     assert abs(record["elbo"]["mean"] + best.fun) < 1e-3
-    assert truth.log_evidence(x, y, 3.0) < -best.fun - 1  # where it began
+    assert truth.exact(x, y, prior=3.0).log_evidence < -best.fun - 1  # where it began
     mean, precision = truth.posterior(x, y, prior=scale)
-    assert max(truth.moment_errors(truth.draws_of(found), mean, np.linalg.inv(precision))) < 4
+    assert truth.worst_error(truth.draws_of(found), mean, np.linalg.inv(precision)) < 4
     assert found.diagnose().status == "fitted"
 
 
@@ -55,7 +57,7 @@ def test_a_program_with_and_one_without_parameters_are_told_apart(linear):
     with pytest.raises(ValueError, match="`EmpiricalBayes` fits them"):
         bnn.fit(Variational(model), *linear, progress=False)
     with pytest.raises(ValueError, match="no parameter to fit"):
-        bnn.fit(EmpiricalBayes(truth.program()), *linear, progress=False)
+        bnn.fit(EmpiricalBayes(truth.linear()), *linear, progress=False)
     with pytest.raises(ValueError, match="a point has no evidence"):
         EmpiricalBayes(model, guide="laplace")
 

@@ -18,7 +18,7 @@ from bayesnn_ppl.inference.approximations.variational.bounds import variational_
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
 from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Problem
-from tests.inference.approximations.variational import linear_truth as truth
+from tests.inference.approximations import linear_truth as truth
 from tests.marks import checked
 
 CLIMB = {
@@ -42,22 +42,22 @@ def linear():
 
 @pytest.fixture(scope="module")
 def full(linear):
-    q = Variational(truth.program(), guide="multivariate_normal", draws=2000, **CLIMB)
+    q = Variational(truth.linear(), guide="multivariate_normal", draws=2000, **CLIMB)
     return fitted(q, *linear)
 
 
 @pytest.fixture(scope="module")
 def mean_field(linear):
-    return fitted(Variational(truth.program(), draws=2000, **CLIMB), *linear)
+    return fitted(Variational(truth.linear(), draws=2000, **CLIMB), *linear)
 
 
 def test_a_full_covariance_is_exact_and_its_elbo_the_log_evidence(full, linear):
     mean, precision = truth.posterior(*linear)
     draws = truth.draws_of(full)
-    assert max(truth.moment_errors(draws, mean, np.linalg.inv(precision))) < 4
-    assert max(truth.moment_errors(draws, mean, np.diag(1 / np.diag(precision)))) > 10
+    assert truth.worst_error(draws, mean, np.linalg.inv(precision)) < 4
+    assert truth.worst_error(draws, mean, np.diag(1 / np.diag(precision))) > 10
     record = full.provenance["approximation"]
-    assert abs(record["elbo"]["mean"] - truth.log_evidence(*linear)) < 1e-3
+    assert abs(record["elbo"]["mean"] - truth.exact(*linear).log_evidence) < 1e-3
     assert record["elbo"]["standard_error"] < 2e-3
     assert record["pareto_k"] < 0.5
     assert full.diagnose().status == "fitted"
@@ -68,11 +68,11 @@ def test_a_mean_field_has_its_variances_that_are_too_small(mean_field, linear):
     mean, precision = truth.posterior(*linear)
     narrow = np.diag(1 / np.diag(precision))
     draws = truth.draws_of(mean_field)
-    assert max(truth.moment_errors(draws, mean, narrow)) < 4
-    assert max(truth.moment_errors(draws, mean, np.linalg.inv(precision))) > 10
+    assert truth.worst_error(draws, mean, narrow) < 4
+    assert truth.worst_error(draws, mean, np.linalg.inv(precision)) > 10
     lost = 0.5 * (np.log(np.diag(precision)).sum() - np.linalg.slogdet(precision)[1])
     elbo = mean_field.provenance["approximation"]["elbo"]
-    expected = truth.log_evidence(*linear) - lost
+    expected = truth.exact(*linear).log_evidence - lost
     assert abs(elbo["mean"] - expected) < 4 * elbo["standard_error"]
     assert lost > 20 * elbo["standard_error"]
 
@@ -82,7 +82,7 @@ def test_a_mean_field_has_its_variances_that_are_too_small(mean_field, linear):
 def test_a_temperature_counts_once(which, temperature, linear):
     """And once more it would be seen: by the likelihood's share, or by all variances."""
     tempered = which == "tempered"
-    model = truth.program(temperature=temperature) if tempered else truth.program()
+    model = truth.linear(temperature=temperature) if tempered else truth.linear()
     q = Variational(
         model if tempered else bnn.cold(model, temperature),
         guide="multivariate_normal",
@@ -96,7 +96,7 @@ def test_a_temperature_counts_once(which, temperature, linear):
         share = temperature**-times
         options = {"likelihood": share} if tempered else {"whole": share}
         mean, precision = truth.posterior(*linear, **options)
-        return max(truth.moment_errors(draws, mean, np.linalg.inv(precision)))
+        return truth.worst_error(draws, mean, np.linalg.inv(precision))
 
     assert error(1) < 4
     assert error(2) > 10 and error(0) > 10
@@ -272,7 +272,7 @@ def test_renyi_goes_from_the_importance_weighted_bound_to_the_elbo():
 def test_renyi_of_a_mean_field_is_wider_than_the_elbo_of_it(mean_field, linear):
     """α < 1 charges less for mass where the posterior has none."""
     climb = CLIMB | {"particles": 16, "renyi_alpha": 0.0}
-    wide = fitted(Variational(truth.program(), draws=2000, **climb), *linear)
+    wide = fitted(Variational(truth.linear(), draws=2000, **climb), *linear)
     ratio = truth.draws_of(wide).var(0) / truth.draws_of(mean_field).var(0)
     assert ratio.min() > 1.2
 
@@ -280,7 +280,7 @@ def test_renyi_of_a_mean_field_is_wider_than_the_elbo_of_it(mean_field, linear):
 def test_pareto_k_tells_a_poor_q_from_an_exact_one(full, linear):
     x, y = linear
     twins = np.column_stack([x[:, 0], x[:, 0] + 0.01 * x[:, 1]])
-    poor = fitted(Variational(truth.program(), draws=2000, **CLIMB), twins, y)
+    poor = fitted(Variational(truth.linear(), draws=2000, **CLIMB), twins, y)
     assert full.provenance["approximation"]["pareto_k"] < 0.5
     assert poor.provenance["approximation"]["pareto_k"] > 0.7
     found = poor.diagnose()
@@ -355,12 +355,12 @@ def test_a_guide_climbs(name, regression):
 def test_layers_of_a_mapping_are_correlated_within_and_not_between(linear):
     """On the linear model with a group of kernel and one of bias, each is exact given the other."""
     guide = {"*.kernel": "multivariate_normal", "*": "normal"}
-    found = fitted(Variational(truth.program(), guide=guide, draws=2000, **CLIMB), *linear)
+    found = fitted(Variational(truth.linear(), guide=guide, draws=2000, **CLIMB), *linear)
     mean, precision = truth.posterior(*linear)
     covariance = np.zeros((3, 3))
     covariance[:2, :2] = np.linalg.inv(precision[:2, :2])
     covariance[2, 2] = 1 / precision[2, 2]
-    assert max(truth.moment_errors(truth.draws_of(found), mean, covariance)) < 4
+    assert truth.worst_error(truth.draws_of(found), mean, covariance) < 4
 
 
 def test_means_begin_at_a_mode_or_a_posterior(regression):
