@@ -76,7 +76,7 @@ def test_numpyro_runs_it(regression, name):
         )
         mcmc.run(jax.random.key(0), *regression)
         theta = np.asarray(mcmc.get_samples(group_by_chain=True)["net/Dense_0.bias"])
-        assert np.isfinite(theta).all() and len(np.unique(theta)) > 3
+        assert np.isfinite(theta).all() and len(np.unique(theta)) > 2
         assert (theta[0, -1] != theta[1, -1]).all()
 
 
