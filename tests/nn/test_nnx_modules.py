@@ -13,6 +13,7 @@ from numpyro import handlers
 import bayesnn_ppl as bnn
 from bayesnn_ppl.nn import conv_general_dilated
 from bayesnn_ppl.nn.nnx_modules import reads_random_keys, with_fast_layers
+from tests.marks import checked
 
 X = np.random.default_rng(0).normal(size=(12, 5, 3)).astype(np.float32)
 Y = X[:, 0, 0].copy()
@@ -97,7 +98,9 @@ def outputs(network, weights):
     return handlers.trace(seeded).get_trace(X)["y"]["fn"].mean
 
 
-@pytest.mark.parametrize("network", [Recurrent(nnx.Rngs(0)), switched_off()], ids=["rnn", "off"])
+@pytest.mark.parametrize(
+    "network", checked([Recurrent(nnx.Rngs(0)), switched_off()]), ids=["rnn", "off"]
+)
 def test_keys_that_nothing_depends_on_are_no_obstacle(network):
     _, state, _ = nnx.split(network, nnx.Param, ...)
     flat = {".".join(map(str, path)): v[...] for path, v in nnx.to_flat_state(state)}
@@ -169,7 +172,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("case", SETTINGS | LEFT)
+@pytest.mark.parametrize("case", checked(SETTINGS | LEFT))
 def test_flax_layers_give_the_same_values_and_gradients(case):
     shape, size, settings = (SETTINGS | LEFT)[case]
     x = np.random.default_rng(1).normal(size=shape).astype(np.float32)

@@ -11,6 +11,7 @@ from numpyro.infer import HMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
+from tests.marks import checked
 
 SETTINGS = dict(warmup=50, draws=103, chains=2, seed=3, progress=False)
 
@@ -124,7 +125,7 @@ def test_a_run_is_judged_in_a_process_without_the_program(functions_only, everyt
         bnn.load(out, bnn.models.linear()).predict(everything.probe[0])
 
 
-@pytest.mark.parametrize("kind", ["a mesh of both axes", "an ensemble kernel"])
+@pytest.mark.parametrize("kind", checked(["a mesh of both axes", "an ensemble kernel"]))
 def test_everywhere(regression, probe, kind):
     x, y = regression
     model = bnn.models.linear()
@@ -158,7 +159,7 @@ def test_labels(labels):
     np.testing.assert_allclose(shares, prediction.probabilities[:, 1], atol=0.17)
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("on_disk", checked([True, False]))
 def test_weights_of_every_tenth_draw(regression, probe, everything, tmp_path, on_disk):
     out = tmp_path / "run" if on_disk else None
     posterior = run(regression, bnn.Keep(every=10, probe=probe), out=out)
@@ -176,7 +177,7 @@ def test_weights_of_every_tenth_draw(regression, probe, everything, tmp_path, on
     assert bnn.metrics.evaluate(again).to_dict() == bnn.metrics.evaluate(posterior).to_dict()
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("on_disk", checked([True, False]))
 def test_moments_are_those_of_the_draws(regression, probe, everything, tmp_path, on_disk):
     out = tmp_path / "run" if on_disk else None
     posterior = run(regression, bnn.Keep(weights="moments", probe=probe), out=out)
@@ -210,7 +211,7 @@ def test_bfloat16_halves_the_space_and_opens_anywhere(tmp_path):
 
 @pytest.mark.parametrize(
     "keep",
-    [dict(weights="moments"), dict(every=7), dict(weights="none"), dict(bfloat16=True)],
+    checked([dict(weights="moments"), dict(every=7), dict(weights="none"), dict(bfloat16=True)]),
     ids=str,
 )
 def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):

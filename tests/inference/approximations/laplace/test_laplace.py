@@ -11,6 +11,7 @@ from flax import linen
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import MAP, DuringTraining, Laplace, LastLayer
 from tests.inference.approximations.linear_truth import MODE, linear
+from tests.marks import checked
 
 TRAINED = MAP(epochs=300, learning_rate=0.02, batch_size=None)
 network = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(scale=0.3))
@@ -152,7 +153,9 @@ def test_weights_far_from_a_mode_are_told(regression):
 
 
 @pytest.mark.parametrize(
-    "prior", [bnn.priors.student_t(3.0, 0.01), bnn.priors.laplace(0.1)], ids=["student", "laplace"]
+    "prior",
+    checked([bnn.priors.student_t(3.0, 0.01), bnn.priors.laplace(0.1)]),
+    ids=["student", "laplace"],
 )
 def test_indefinite_curvature_is_told(regression, prior):
     """In the tails of a Student t, and everywhere of a Laplace, the prior is not concave."""
