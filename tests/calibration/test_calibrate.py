@@ -152,6 +152,7 @@ def test_wrong_targets_are_found(method, truth, status):
     assert found.p_value < 1e-3
 
 
+@pytest.mark.check
 def test_a_cold_model_is_found_under_hmc():
     """Under a real kernel, whose temperature is that of the whole posterior."""
     cold = bnn.calibrate(hmc(bnn.cold(MODEL, 0.4)), MODEL, X, replications=60, **QUICK)

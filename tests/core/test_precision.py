@@ -11,6 +11,7 @@ from numpyro.infer import HMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.precision import arithmetic
+from tests.marks import checked
 
 
 def precision_of_a_product():
@@ -30,7 +31,7 @@ def test_a_precision_of_the_caller_stays():
         assert "HIGHEST" not in precision_of_a_product()
 
 
-@pytest.mark.parametrize("chosen", [None, "tensorfloat32"])
+@pytest.mark.parametrize("chosen", checked([None, "tensorfloat32"]))
 def test_a_run_says_which(regression, chosen):
     kernel = HMC(bnn.models.linear(), num_steps=2, trajectory_length=None)
     with jax.default_matmul_precision(chosen):

@@ -90,6 +90,7 @@ def test_compare_prefers_the_right_model(az, trees, regression):
     assert table.index[0] == "right"
 
 
+@pytest.mark.check
 def test_few_panels_are_easy_to_ask_for(memory):
     functions = memory.with_groups("functions").tree["functions"]
     assert functions["mean"].sizes["row"] == 12

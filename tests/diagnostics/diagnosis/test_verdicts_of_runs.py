@@ -104,6 +104,7 @@ def test_one_hot_direction_among_outputs():
     assert found.temperatures.arrays[0].configurational.value < 0.9 * hottest
 
 
+@pytest.mark.check
 def test_a_right_step_is_converged():
     """The negative control of the above."""
     right = sgld(2e-5, steps=400)

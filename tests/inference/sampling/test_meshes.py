@@ -101,6 +101,7 @@ def test_the_law_is_the_same_on_every_mesh(runs, another_seed, shape):
     assert law_differs(another_seed, shrunk) < 1e-6
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [(4, 1), (1, 4)])
 def test_a_run_repeats_bit_by_bit_on_one_mesh(regression, runs, shape):
     again, _ = draw(regression, shape)

@@ -102,6 +102,7 @@ def killed_at_once(*_):
     raise KeyboardInterrupt
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "kernel",
     [partial(bnn.kernels.SGLD, step_size=1e-5, batch_size=8), numpyro.infer.AIES],
@@ -112,6 +113,7 @@ def test_other_kinds_of_kernels_start_there_too(data, kernel):
     assert np.abs(run.tree["starts"]["network.Dense_0.bias"].values - 7).max() < 0.5
 
 
+@pytest.mark.check
 def test_streamed_rows_give_the_same_starts(data):
     kernel = bnn.kernels.SGLD(program, step_size=1e-5, batch_size=8, minibatches="epoch")
     streamed = bnn.sample(kernel, *bnn.data.stream(*data), **SETTINGS)

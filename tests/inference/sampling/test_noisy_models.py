@@ -89,6 +89,7 @@ def test_the_mean_is_that_of_the_expected_log_likelihood(likelihood, mean):
     np.testing.assert_allclose(posterior.predict(X).mean, exact, atol=1e-4)
 
 
+@pytest.mark.check
 def test_momenta_keep_the_mean_and_a_frozen_key_does_not():
     kernel = K.SGHMC(model(NOISY), step_size=2e-4, batch_size=8, steps_per_draw=10)
     assert np.abs(deviations(run(kernel), WITH_NOISE)).max() < 4

@@ -175,6 +175,7 @@ def noisy(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(x @ weights, scale), obs=y)
 
 
+@pytest.mark.check
 def test_pilots_of_all_steps_are_sghmc_in_one_program():
     """From one start, the draws of SGHMC of that step; from a state, the draws that follow."""
     made = Pilots(kernel(), X, Y, warmup=20, chains=2, seed=3, float64=True, init=None)

@@ -65,6 +65,7 @@ def test_a_prior_that_the_data_contradict_is_seen(subject):
     assert counts[0] < 4 < 8 < counts[1] and "by prior and data" in torn
 
 
+@pytest.mark.check
 def test_labels_have_counts_and_no_transforms():
     wine = bnn.data.load("wine")
     run = bnn.sample(
@@ -84,6 +85,7 @@ def test_labels_have_counts_and_no_transforms():
     assert "probability at row 0, class 2" in plain(prior_sensitivity_section(subject))
 
 
+@pytest.mark.check
 def test_tempered_draws_raise_no_warning_and_are_weighted_rightly(data):
     cold = bnn.sample(
         NUTS(bnn.models.linear(temperature=0.25)),

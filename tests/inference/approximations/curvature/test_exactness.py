@@ -101,6 +101,7 @@ def test_the_last_layer_is_exact_wherever_training_ended():
     assert found.record["log_evidence"] == pytest.approx(truth.log_evidence, abs=1e-6)
 
 
+@pytest.mark.check
 def test_tuning_during_training_reaches_the_greatest_evidence():
     """With the mode following, the evidence of the linear model is its own at every step."""
     settings = DuringTraining(rounds=30, epochs=40, learning_rate=0.03, batch_size=None)

@@ -73,6 +73,7 @@ def test_linearised_predictions_are_the_expansion_at_the_mode(regression, mode, 
     assert np.abs(other - expected).max() > 100 * np.abs(np.squeeze(found) - expected).max()
 
 
+@pytest.mark.check
 def test_a_convolution_without_forward_derivatives_is_linearised_too():
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(20, 4, 4, 1)).astype(np.float32), np.arange(20) % 2

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
+from tests.marks import checked
 
 Ensemble = bnn.approximations.Ensemble
 SETTINGS = dict(warmup=20, draws=20, chains=2, seed=0, progress=False)
@@ -24,7 +25,7 @@ def ensemble():
     return Ensemble(learning_rate=0.05, epochs=40, batch_size=30)
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("on_disk", checked([True, False]))
 def test_chains_start_at_the_members(data, tmp_path, on_disk):
     out = tmp_path / "run" if on_disk else None
     posterior = bnn.sample(
@@ -56,6 +57,7 @@ def test_prior_draws_are_overdispersed(data):
     assert posterior.provenance["start"] == "drawn"
 
 
+@pytest.mark.check
 def test_a_warm_started_run_goes_on_without_training_again(data, tmp_path, monkeypatch):
     whole = bnn.sample(kernel(), *data, init=ensemble(), **SETTINGS)
     bnn.sample(kernel(), *data, init=ensemble(), out=tmp_path / "run", **SETTINGS | {"draws": 7})

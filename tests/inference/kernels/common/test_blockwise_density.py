@@ -62,7 +62,7 @@ def test_a_block_is_all_that_is_in_memory():
     ("kernel", "shards"),
     [
         (partial(bnn.kernels.HMC, num_leapfrogs=5, step_size=0.01), 2),
-        (partial(bnn.kernels.ChEES, trajectory_length=0.1), 1),
+        pytest.param(partial(bnn.kernels.ChEES, trajectory_length=0.1), 1, marks=pytest.mark.check),
     ],
     ids=["HMC", "ChEES"],
 )

@@ -18,6 +18,7 @@ from tests.inference.kernels.known_moments import (
 )
 
 
+@pytest.mark.check
 def test_the_preconditioner_makes_scales_equal():
     """Variances from 1 to 1e-4: with it, in as many steps as for equal ones; without, not."""
     kernel = AdjustedMCLMC(gaussian(ALIGNED))

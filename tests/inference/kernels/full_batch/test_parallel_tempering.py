@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pytest
 from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
@@ -89,6 +90,7 @@ def test_exchanges_are_of_even_and_then_of_odd_pairs():
     assert exchange(jnp.array([0.4, 1.0, 0.6, 1.0]), uniform, 2).tolist() == [0, 1, 3, 2, 4]
 
 
+@pytest.mark.check
 def test_what_numpyro_can_ask_of_it():
     mcmc = MCMC(
         ParallelTempering(two_modes, temperatures=LADDER, num_leapfrogs=4),

@@ -14,7 +14,6 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.schedules.simple import Ramp
 from tests.inference.kernels.known_moments import LINEAR, closed_form, coefficients
-from tests.marks import checked
 
 SHORT = dict(step_size=1e-4, batch_size=8, steps_per_draw=4)
 
@@ -100,7 +99,8 @@ def variance_ratio(regression, mesh, **settings):
     return (coefficients(posterior).reshape(-1, 3).var(0) / exact).mean()
 
 
-@pytest.mark.parametrize("mesh", checked([(1, 4), (2, 2)], (1, 4)))
+@pytest.mark.check
+@pytest.mark.parametrize("mesh", [(1, 4), (2, 2)])
 def test_the_law_is_the_same_on_any_mesh(regression, mesh):
     """Variances within 10 %; a gradient counted once per device would make them a quarter."""
     assert abs(variance_ratio(regression, mesh) - 1) < 0.1

@@ -72,7 +72,9 @@ def test_the_heat_falls_only_with_the_cost():
 
 
 @pytest.mark.parametrize(
-    ("settings", "right"), [(ALL, True), ({"batch_size": 16}, False)], ids=["all", "minibatch"]
+    ("settings", "right"),
+    [(ALL, True), pytest.param({"batch_size": 16}, False, marks=pytest.mark.check)],
+    ids=["all", "minibatch"],
 )
 def test_minibatch_acceptance(settings, right):
     kernel = BiasedMinibatchMetropolis(

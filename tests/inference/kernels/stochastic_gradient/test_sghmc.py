@@ -45,6 +45,7 @@ def test_learning_rate_and_step_size_say_the_same(regression):
     )
 
 
+@pytest.mark.check
 def test_without_momentum_it_is_sgld(regression):
     settings = dict(step_size=1e-4, temperature=0.7, **BATCH)
     momentum, _ = positions(SGHMC(LINEAR, momentum_decay=0.0, **settings), *regression)

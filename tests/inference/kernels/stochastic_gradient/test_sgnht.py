@@ -38,6 +38,7 @@ def test_the_law_under_noise_of_unknown_size():
     assert NormalMeans.deviation(kernel, law.mean[:3], law.part(0, 3), **RUN)[0] < 4.5
 
 
+@pytest.mark.check
 def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
     kernel = SGHMC(NormalMeans.program, momentum_decay=0.9, **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
@@ -45,6 +46,7 @@ def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
     np.testing.assert_allclose(variances / np.diag(TARGET[1]), [1.18, 1.74, 2.7], rtol=0.08)
 
 
+@pytest.mark.check
 def test_the_euler_form_is_colder_by_its_first_order_bias():
     """Var(θ) = T/λ times 1 - hξ/2, with hξ near 0.1 times the thermostats above."""
     kernel = SGNHT(NormalMeans.program, integrator="euler", **SETTINGS)
