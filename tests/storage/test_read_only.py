@@ -1,8 +1,7 @@
 """A place that cannot be written to: refused early, survived in mid-run, read without a trace.
 
 Tests run as root in many places, for whom permissions do not count. Here Python itself is asked, by
-an audit hook, to refuse every write below a folder as a read-only file system does; the last test
-mounts a real one, where the system allows it.
+an audit hook, to refuse every write below a folder as a read-only file system does.
 """
 
 import errno
