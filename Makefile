@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test notebooks notebooks-store lint docs bench clean check-python
+.PHONY: help setup demo test check notebooks notebooks-store lint docs bench clean check-python
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -64,15 +64,22 @@ demo: $(STAMP)  ## a first posterior in about a minute
 	@$(BIN)/bayesnn demo
 
 # Tests run in folders of their own, so the path of the data is made absolute.
-test: lint  ## lint, types, import contracts, tests and doctests
-	@if [ -z "$${BAYESNN_DATA-}" ]; then \
-	  echo "BAYESNN_DATA is not set: the tests that need the data folder are skipped."; \
-	elif [ -d "$$BAYESNN_DATA" ]; then \
-	  BAYESNN_DATA=$$(CDPATH= cd "$$BAYESNN_DATA" && pwd); export BAYESNN_DATA; \
-	else \
-	  echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
-	fi; \
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not notebook and not built_docs'
+define run_tests
+@if [ -z "$${BAYESNN_DATA-}" ]; then \
+  echo "BAYESNN_DATA is not set: the tests that need the data folder are skipped."; \
+elif [ -d "$$BAYESNN_DATA" ]; then \
+  BAYESNN_DATA=$$(CDPATH= cd "$$BAYESNN_DATA" && pwd); export BAYESNN_DATA; \
+else \
+  echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
+fi; \
+$(BIN)/python -m pytest -q -n 2 --dist loadfile -m
+endef
+
+test: lint  ## lint, types, import contracts, doctests and every behaviour once: ten minutes
+	$(run_tests) 'not check and not notebook and not built_docs'
+
+check: lint  ## the same with all tests, as CI runs them: half an hour
+	$(run_tests) 'not notebook and not built_docs'
 
 notebooks: $(STAMP)  ## run every teaching notebook afresh, and check its claims
 	@$(BIN)/python -m pytest -q -n 2 tests/notebooks

@@ -38,6 +38,12 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT
+from tests.inference.kernels.known_moments import (
+    NOISE,
+    closed_form,
+    coefficients,
+    worst_deviation,
+)
 from tests.inference.kernels.linear_laws import (
     METHODS,
     Rows,
@@ -45,7 +51,6 @@ from tests.inference.kernels.linear_laws import (
     regression_rows,
     thermostat_law,
 )
-from tests.inference.test_exactness import NOISE, closed_form, coefficients, worst_deviation
 
 MODEL = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
 DECAY = 0.9

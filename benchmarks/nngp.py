@@ -12,7 +12,8 @@ Draws of `nn.MLP` from their prior, `fan_in_normal`, and its relu kernel in clos
 * index: α of a stable law, estimated from outputs under Cauchy output weights of scale 1/H, and
   under normal ones of scale 1/√H;
 * outlier: the posterior mean at x = 0 when one target at x = 2 is far out, under normal and under
-  Student-t output weights, by quadrature (tests/diagnostics/test_nngp.py says on which network);
+  Student-t output weights, by quadrature (on the network of
+  tests/diagnostics/prior/test_nngp.py);
 * outlier_network: the same question for all weights of a network. Twenty targets about sin(1.5 x)
   and one at x = 1.1 that is off by `shift`; eight tanh units, weights of one law and of scale 1,
   known noise of 0.1. The posterior mean of f by NUTS, two chains: its largest change on x ≤ 0.5
@@ -36,7 +37,7 @@ from scipy.stats import norm, t
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import nngp_kernel, rhat, stable_tail_index
-from tests.diagnostics.test_nngp import (
+from tests.diagnostics.prior.test_nngp import (
     NO_BIAS,
     X,
     excess_kurtosis,

@@ -23,7 +23,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import align, canonical_form, find_hidden_layers, rhat, symmetry_report
-from tests.diagnostics.symmetric_draws import moved_at_random
+from tests.diagnostics.symmetry.symmetric_draws import moved_at_random
 
 CASES: dict[str, dict[str, Any]] = {
     "tanh-2": {"hidden": (2,), "activation": "tanh"},

@@ -5,7 +5,10 @@ import signal
 import jax
 import numpy as np
 import pytest
-from numpyro.distributions import constraints
+
+# A suite that a script starts with `&` inherits SIGINT ignored, and so would every process that a
+# test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Compilations:
@@ -35,25 +38,3 @@ def regression():
     x = generator.normal(size=(40, 2)).astype(np.float32)
     y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * generator.normal(size=40)
     return x, y.astype(np.float32)
-
-
-@pytest.fixture
-def covariance_checks(monkeypatch):
-    """A function that returns how often NumPyro has looked at the form of a Cholesky factor."""
-    kind = type(constraints.lower_cholesky)
-    check, seen = kind.__call__, []
-
-    def counted(constraint, factor):
-        seen.append(factor)
-        return check(constraint, factor)
-
-    monkeypatch.setattr(kind, "__call__", counted)
-    return lambda: len(seen)
-
-
-@pytest.fixture
-def ctrl_c():
-    """Python's handler of SIGINT, which a suite that a script started with `&` inherits ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -1,15 +1,14 @@
 """Priors of one variance, the errors of paired differences, and going on where it stopped."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
-from scipy import stats
 
 from bayesnn_ppl.settings.prior_families import prior_of
 from benchmarks import prior_families
-from benchmarks.prior_families import BASE, paired, row_scores, sampling_error
+from benchmarks.prior_families import BASE, row_scores, sampling_error
+
+pytestmark = pytest.mark.check
 
 
 @pytest.mark.parametrize(
@@ -21,11 +20,6 @@ def test_families_have_one_variance_and_differ_in_shape(family, kurtosis):
     grid = np.linspace(-15, 15, 600_001) * 30**-0.5
     density = np.exp(np.asarray(law.log_prob(grid), float)) * (grid[1] - grid[0])
     assert np.sum(density * grid**4) * 900 == pytest.approx(kurtosis, rel=2e-3)
-
-
-def test_the_score_is_that_of_the_mixture_of_all_draws():
-    log_p = np.log(np.random.default_rng(0).uniform(size=(4, 10, 3)))
-    np.testing.assert_allclose(row_scores(log_p), -np.log(np.exp(log_p).mean(axis=(0, 1))))
 
 
 def test_the_jackknife_knows_how_far_scores_of_four_chains_scatter():
@@ -40,66 +34,6 @@ def test_the_jackknife_knows_how_far_scores_of_four_chains_scatter():
     assert squares**0.5 == pytest.approx(scatter, rel=0.06)
     naive = log_p.std() / 80**0.5
     assert naive < 0.5 * scatter
-
-
-def made(name, split, family, scores, error=0.0, rhat=1.0):
-    return {
-        "data": name,
-        "split": split,
-        "family": family,
-        "nll": float(np.mean(scores)),
-        "sampling_error": error,
-        "function_rhat": rhat,
-        "function_ess": 100 * rhat,
-        "acceptance": 0.8,
-        "seconds": 1.0,
-        "rows": " ".join(f"{s:.5f}" for s in scores),
-    }
-
-
-def test_differences_are_paired_over_rows_and_over_splits():
-    generator = np.random.default_rng(2)
-    hard = generator.normal(size=(3, 40)) * 5  # what both find hard is in no difference
-    extra = generator.normal(size=(3, 40)) * 0.1 + 0.3
-    runs = [made("a", s, BASE, hard[s], error=0.03) for s in range(3)]
-    runs += [made("a", s, "mixture", hard[s] + extra[s], 0.04, 1.2) for s in range(3)]
-    runs += [made("a", 7, "mixture", [9.0]), made("b", 0, "logistic", [1.0])]  # without a partner
-    table = paired(runs)
-    found = table["a"]["mixture"]
-    assert found["splits"] == 3 and found["rows"] == 120 and "b" not in table
-    assert found["difference"] == pytest.approx(extra.mean(), abs=1e-4)
-    assert found["standard_error_rows"] == pytest.approx(stats.sem(extra.ravel()), abs=1e-4)
-    assert found["standard_error_splits"] == pytest.approx(stats.sem(extra.mean(axis=1)), abs=1e-4)
-    assert found["sampling_error"] == pytest.approx(0.05 / 3**0.5)
-    assert found["function_rhat"] == 1.2 and found["function_ess"] == 100 and found["worse_on"] == 3
-    # Scores that are not paired say nothing here: their error is many times the difference.
-    assert found["standard_error_rows"] < found["difference"] / 10
-    assert stats.sem(hard.ravel()) > found["difference"]
-    assert "difference" not in table["a"][BASE]
-
-
-def test_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
-    runs = []
-
-    def run(name, split, family, settings, seconds):
-        runs.append((name, split, family))
-        return made(name, split, family, np.arange(4.0) + len(runs))
-
-    monkeypatch.setattr(prior_families, "run", run)
-    command = ["x", "--data", "concrete", "mnist-160", "--out", str(tmp_path), "--minutes"]
-    monkeypatch.setattr("sys.argv", [*command, "0"])
-    prior_families.main()
-    assert runs == [("concrete", 0, BASE)] and "11 runs are left" in capsys.readouterr().out
-    monkeypatch.setattr("sys.argv", [*command, "10"])
-    prior_families.main()
-    assert len(runs) == len(set(runs)) == 12
-    stored = json.loads((tmp_path / "prior_families.json").read_text())
-    assert stored["summary"]["concrete"]["logistic"]["splits"] == 3
-    assert stored["summary"]["mnist-160"]["mixture"]["standard_error_splits"] is None
-    assert (tmp_path / "prior_families.png").stat().st_size > 5000
-    monkeypatch.setattr(prior_families, "SETTINGS", prior_families.SETTINGS | {"other": {}})
-    with pytest.raises(SystemExit, match="runs of other settings"):
-        prior_families.main()
 
 
 def test_one_run_of_a_tiny_problem(monkeypatch):

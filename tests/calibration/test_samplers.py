@@ -8,6 +8,8 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 
+pytestmark = pytest.mark.check
+
 WEIGHTS, ROWS = 6, 10
 X = np.random.default_rng(0).normal(size=(ROWS, WEIGHTS)).astype(np.float32)
 FEW = {"replications": 100, "seed": 1, "progress": False}

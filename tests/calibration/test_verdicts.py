@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration.record import CalibrationFolder
-from bayesnn_ppl.calibration.result import LEVELS, judged
+from bayesnn_ppl.calibration.result import judged
 from bayesnn_ppl.calibration.running import _Loop
 
 CONFIG = {
@@ -119,26 +119,6 @@ def test_a_quantity_that_is_not_finite_is_said():
     assert calibration.status == "not judged"
     assert "`a`: not finite in up to 20 replications" in calibration.verdict
     assert "a chain stopped" in calibration.verdict
-
-
-def test_ties_are_broken_at_random():
-    generator, loop = np.random.default_rng(0), _Loop(Chains(), None, 0, None)
-    ranks = [loop._rank(np.zeros((2, 100)), 0.0, generator)[LEVELS.index(31)] for _ in range(600)]
-    assert np.bincount(ranks, minlength=32).min() > 3
-
-
-def test_the_last_line_of_a_killed_calibration_is_cut_off(tmp_path):
-    folder = CalibrationFolder(tmp_path, CONFIG)
-    for r in range(3):
-        folder.add({"replication": r, "ranks": {}})
-    with open(tmp_path / "replications.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"replication": 3, "ran')
-    again = CalibrationFolder(tmp_path, {**CONFIG, "replications": 300})
-    assert sorted(again.done) == [0, 1, 2]
-    again.add({"replication": 3, "ranks": {}})
-    assert sorted(CalibrationFolder(tmp_path, CONFIG).done) == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="other settings:\n  method: 'NUTS' there, 'HMC' now"):
-        CalibrationFolder(tmp_path, {**CONFIG, "method": "HMC"})
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):

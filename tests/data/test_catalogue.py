@@ -105,12 +105,6 @@ def test_the_drawn_network_has_the_stated_noise():
     assert abs(residual.mean()) < 0.02 and np.std(y) > 0.3
 
 
-def test_synthetic_seeds_are_not_bounded():
-    assert data.load("two_moons", split=1000).classes == 2
-    with pytest.raises(ValueError, match="non-negative integer, but is -1"):
-        data.load("gap", split=-1)
-
-
 @pytest.mark.parametrize("split", [20, -1, 1.5, True, "0"])
 def test_splits_that_do_not_exist_are_refused(split):
     with pytest.raises(ValueError, match="from 0 to 19, but is"):
@@ -279,9 +273,3 @@ def test_options_are_for_the_data_that_take_them(tmp_path, monkeypatch):
     path.write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(20)))
     dataset = data.load(path, target="b", test_fraction=0.25)
     assert dataset.name == "table" and dataset.test.x.shape == (5, 1)
-
-
-def test_every_name_has_one_line():
-    assert len(OFFLINE) == 7 and len(data.names()) == 7 + len(FILED) + 6
-    for line in data.names().values():
-        assert line.endswith(".") and "\n" not in line

@@ -123,9 +123,7 @@ def test_a_stranger_is_not_let_in():
     port = int(key.partition(":")[0])
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(b'{"hello": 1, "token": "guess", "name": "stranger"}\n')
-        with pytest.raises(
-            TimeoutError, match=r"Of the 2 processes of the run, \[1\] did not come"
-        ):
+        with pytest.raises(TimeoutError, match=r"the 2 processes of the run, \[1\] did not come"):
             gather(0.5)
 
 

@@ -13,6 +13,7 @@ from tests.docs.reading import PAGES, TOUR, blocks, name
 LANGUAGES = {"python", "console", "text", "{toctree}", "{include}", "{eval-rst}"}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", [p for p in PAGES if blocks(p, "python") and p != TOUR], ids=name)
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

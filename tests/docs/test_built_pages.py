@@ -102,32 +102,6 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_outside(built):
     assert faults_of(built) == []
 
 
-def test_a_broken_link_and_an_outside_script_are_noticed(tmp_path):
-    (tmp_path / "page.html").write_text(
-        '<h1 id="here">A</h1><a href="#here">a</a><a href="#there">b</a><a href="gone.html">c</a>'
-        '<script src="https://outside.invalid/a.js"></script><a href="https://outside.invalid">d</a>'
-    )
-    assert faults_of(tmp_path) == [
-        "page.html: #there has no such place",
-        "page.html: gone.html is no file",
-        "page.html loads https://outside.invalid/a.js",
-    ]
-
-
-@pytest.mark.parametrize("screen", ["wide", "narrow"])
-def test_a_noisy_page_a_request_and_a_wide_page_are_noticed(screen, tmp_path, request):
-    driver = request.getfixturevalue(screen)
-    page = tmp_path / "page.html"
-    page.write_text(
-        '<!DOCTYPE html><meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<script>console.error('a fault')</script>"
-        '<img src="https://outside.invalid/a.png"><div style="width: 3000px">wide</div>'
-    )
-    open_page(driver, page)
-    assert any("a fault" in words for words in complaints(driver))
-    assert outside(driver) == ["https://outside.invalid/a.png"] and not fits(driver)
-
-
 def test_every_page_is_quiet_and_fits_a_narrow_screen(narrow, built):
     faults = []
     for path in sorted(built.rglob("*.html")):

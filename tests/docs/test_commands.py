@@ -29,7 +29,6 @@ from tests.cli.conftest import table, write_csv
 from tests.docs.reading import (
     OTHERS,
     PAGES,
-    PROGRAMS,
     README,
     ROOT,
     TOUR,
@@ -273,6 +272,7 @@ def test_the_tour_from_beginning_to_end(tour):
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", [p for p in PAGES if commands(p) and p != TOUR], ids=name)
 def test_the_commands_of_a_page_run(path, request, begun):
     after = request.getfixturevalue("tour")[0] if name(path) in AFTER_THE_TOUR else None
@@ -281,6 +281,7 @@ def test_the_commands_of_a_page_run(path, request, begun):
         pytest.skip("BAYESNN_SLOW_TESTS is not set, and nothing else is typed")
 
 
+@pytest.mark.check
 def test_the_commands_of_the_readme_run(begun, visited):
     begun(README)
     said = follow(README)
@@ -291,6 +292,7 @@ def test_the_commands_of_the_readme_run(begun, visited):
     assert "Verdict" in page and "follow(" in page
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", [p for p in OTHERS if p != README], ids=name)
 def test_the_commands_of_other_pages_run(path, begun):
     begun(path)
@@ -326,40 +328,3 @@ def test_what_a_page_names_in_passing_is_there(path):
     extras = set(project["optional-dependencies"])
     for given in re.findall(r"bayesnn_ppl\[([a-z,]+)\]", text):
         assert set(given.split(",")) <= extras, f"bayesnn_ppl[{given}] of {name(path)}"
-
-
-@pytest.mark.parametrize("path", OTHERS, ids=name)
-def test_an_unmarked_block_is_typed_whole_or_not_at_all(path):
-    for _, text in [block for block in blocks(path) if block[0] == ""]:
-        typable = [line.startswith(PROGRAMS) for line in text.splitlines() if line.strip()]
-        assert all(typable) or not any(typable), text
-
-
-def test_a_page_that_is_wrong_is_noticed(tmp_path, monkeypatch):
-    """A command that fails, one that nobody knows, and one that does nothing."""
-    monkeypatch.chdir(tmp_path)
-    page = tmp_path / "page.md"
-
-    def following(*lines):
-        page.write_text("\n".join(["```console", *(f"$ {line}" for line in lines), "```", ""]))
-        return follow(page)
-
-    assert list(following("make demo", "bayesnn data diabetes  # ten inputs")) == [
-        "bayesnn data diabetes"
-    ]
-    for line, words in {
-        "bayesnn diagnose runs/nothing": "ended with 1",
-        "bayesnn reprot runs/flats": "ended with 2",
-        "bayesnn report runs/flats --colour": "ended with 2",
-        "bayesn data": "no test types",
-        "make tea": "no target",
-    }.items():
-        with pytest.raises(AssertionError, match=words):
-            following(line)
-    monkeypatch.setitem(globals(), "main", lambda words: 0)
-    with pytest.raises(AssertionError, match="said"):
-        following("bayesnn data diabetes")
-    monkeypatch.setitem(globals(), "main", lambda words: print(SAYS[words[0]]) or 0)
-    assert following("bayesnn data diabetes")
-    with pytest.raises(AssertionError, match="made no gallery.html"):
-        following("bayesnn gallery gallery.html")

@@ -32,16 +32,8 @@ from bayesnn_ppl.storage import RunFolder, folder
 
 _ANNOUNCED = (ValueError, OSError, ImportError)
 _MOST_SECONDS = 20.0
-_FORBIDDEN = {
-    "pickle.find_class",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.fork",
-    "subprocess.Popen",
-    "socket.connect",
-    "ctypes.dlopen",
-}
+_FORBIDDEN = {"pickle.find_class", "subprocess.Popen", "socket.connect", "ctypes.dlopen"}
+_FORBIDDEN |= {"os.system", "os.exec", "os.posix_spawn", "os.fork"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 WATCHED: list[tuple[str, Path]] = []  # what was done, while a reader is watched
 
@@ -106,12 +98,8 @@ def whole_run():
     before, folder._MOST_CHUNK_DRAWS = folder._MOST_CHUNK_DRAWS, 8
     try:
         with scratch() as place:
-            config = {
-                "kernel": "none",
-                "site_names": {"w": "w"},
-                "chains": 2,
-                "draws_requested": 20,
-            }
+            config = {"kernel": "none", "site_names": {"w": "w"}, "chains": 2}
+            config["draws_requested"] = 20
             probe = {"x": np.ones((3, 2), np.float32)}
             run = RunFolder.create(place / "run", config, probe=probe)
             generator = np.random.default_rng(0)
@@ -133,28 +121,14 @@ def whole_run():
         folder._MOST_CHUNK_DRAWS = before
 
 
-_NASTY = st.sampled_from(
-    [
-        "../../../../etc/passwd",
-        "/etc/passwd",
-        "journal/../../secret.npz",
-        "checkpoint/..\\x.npz",
-        -1,
-        0,
-        2**40,
-        2**70,
-        1e308,
-        None,
-        True,
-        "object",
-        "|O8",
-        [],
-        {},
-        [2**40, 2**40],
-        "numcodecs.pickle",
-        "\x00",
-    ]
-)
+_PATHS = [
+    "../../../../etc/passwd",
+    "/etc/passwd",
+    "journal/../../secret.npz",
+    "checkpoint/..\\x.npz",
+]
+_NUMBERS = [-1, 0, 2**40, 2**70, 1e308, None, True, [], {}, [2**40, 2**40]]
+_NASTY = st.sampled_from([*_PATHS, *_NUMBERS, "object", "|O8", "numcodecs.pickle", "\x00"])
 _JSON = st.recursive(
     st.one_of(_NASTY, st.integers(), st.floats(), st.text(max_size=8)),
     lambda inner: st.one_of(
@@ -396,7 +370,7 @@ def _try(strategy, trial, examples, seed, ends):
     return sorted(set(crashes))[:20]
 
 
-def fuzz(examples, seed=0, only=None):
+def fuzz(examples, seed=0):
     """Try so many examples; returns the record, with the first crash of each target."""
     record = {
         "command": f"python -m tests.faults.fuzz --examples {examples} --seed {seed}",
@@ -405,8 +379,6 @@ def fuzz(examples, seed=0, only=None):
         "targets": {},
     }
     for name, (strategy, trial, share) in targets().items():
-        if only is not None and name not in only:
-            continue
         ends, began = Counter(), time.monotonic()
 
         crashes = _try(strategy, trial, max(1, round(examples * share)), seed, ends)
@@ -425,10 +397,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    record = fuzz(arguments.examples, arguments.seed, arguments.only)
+    record = fuzz(arguments.examples, arguments.seed)
     text = json.dumps(record, indent=1)
     if arguments.out is not None:
         arguments.out.write_text(text + "\n")

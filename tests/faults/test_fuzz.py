@@ -5,6 +5,7 @@ import pytest
 from tests.faults import fuzz
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("target", "examples"), [("run", 50), ("npz", 150), ("csv", 175), ("recipe", 125)]

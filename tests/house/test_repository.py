@@ -53,11 +53,6 @@ def test_constraints_are_names_and_versions_only():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("line", ["numpy>=2", "numpy==2.0 # why", "a @ file:///b", "", "-r other"])
-def test_a_line_that_is_no_pin_would_be_noticed(line):
-    assert not PIN.fullmatch(line)
-
-
 def test_every_dependency_is_pinned():
     table = project()["project"]
     # An accelerator's wheels are chosen by the machine that needs them.
@@ -73,12 +68,6 @@ def test_no_file_names_a_registry_or_a_machine():
     for path in files():
         found = FORBIDDEN.search(path.read_text(errors="ignore"))
         assert not found, f"{path} holds {found[0]!r}, which is true of one machine only."
-
-
-@pytest.mark.parametrize("text", [*HOSTS[:3], FOLDERS[0] + "main", " " + FOLDERS[1] + ".cache"])
-def test_a_registry_or_a_machine_would_be_noticed(text):
-    assert FORBIDDEN.search(f'name = "{text}"')
-    assert not FORBIDDEN.search("frame" + FOLDERS[0][1:] + " ./home/ docs/work/ {tmp}/root/")
 
 
 def test_every_module_has_its_layer():
@@ -102,9 +91,3 @@ def test_the_version_is_the_same_everywhere():
 
 def test_the_script_of_continuous_integration_can_be_run():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
-
-
-def test_jax_has_four_devices():
-    import jax
-
-    assert jax.device_count() == 4

@@ -43,6 +43,7 @@ def test_it_is_sample_with_mclmc_and_an_ensemble(data, network):
     assert scores["rmse"] < 0.3  # the sine alone has 0.7
 
 
+@pytest.mark.check
 def test_settings_of_the_kernel_and_limits_are_passed_on(data, network):
     posterior = bnn.mile(
         network,

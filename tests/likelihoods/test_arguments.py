@@ -8,15 +8,11 @@ import pytest
 from numpyro import handlers
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.core.identity import describe, identity_key
+from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.contract import inspect_model
 
 L = bnn.likelihoods
 CATEGORICAL = L.categorical(3)
-SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has it
-    dist.Gamma(2.0, 0.1),
-    dist.transforms.AffineTransform(2.0, 1.0, domain=dist.constraints.positive),
-)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +36,7 @@ SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has i
         (lambda: L.student_t(0.0), ValueError, "degrees of freedom must be positive"),
         (lambda: L.student_t("4"), TypeError, "degrees of freedom must be a number"),
         (lambda: L.student_t(dist.Normal(4, 1)), ValueError, "degrees of freedom must be positive"),
-        (
-            lambda: L.student_t(dist.Gamma(2.0 * jnp.ones(2), 0.1)),
-            ValueError,
-            "prior of the degrees of freedom must be one of a single number",
-        ),
+        (lambda: L.student_t(dist.Gamma(2.0 * jnp.ones(2), 0.1)), ValueError, "degrees of freedom"),
         (lambda: L.poisson(outputs=1.5), TypeError, "`outputs` must be a whole number"),
         (lambda: L.negative_binomial(-2.0), ValueError, "concentration must be positive"),
         (lambda: L.negative_binomial(outputs=0), ValueError, "at least 1"),
@@ -57,11 +49,7 @@ SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has i
             ValueError,
             "increasing vector of 2",
         ),
-        (
-            lambda: L.ordinal(3).distribution(jnp.zeros((4, 3))),
-            ValueError,
-            "Ordinal likelihood needs 1 network outputs",
-        ),
+        (lambda: L.ordinal(3).distribution(jnp.zeros((4, 3))), ValueError, "Ordinal likelihood"),
         (lambda: L.mixture_density(0), ValueError, "number of components must be at least 1"),
         (lambda: L.mixture_density(2, floor=0.0), ValueError, "floor of the noise scales"),
         (lambda: L.mixture_density(2, targets=0), ValueError, "number of targets"),
@@ -84,11 +72,7 @@ SHIFTED = dist.TransformedDistribution(  # as the docstring of `student_t` has i
         (lambda: L.dirty(CATEGORICAL), ValueError, "Nothing is dirty here"),
         (lambda: L.dirty(L.gaussian(), class_weights=[1]), ValueError, "but Gaussian has numbers"),
         (lambda: L.dirty(CATEGORICAL, label_smoothing=1.0), ValueError, r"must lie in \[0, 1\)"),
-        (
-            lambda: L.dirty(CATEGORICAL, label_smoothing="a"),
-            TypeError,
-            "smoothing must be a number",
-        ),
+        (lambda: L.dirty(CATEGORICAL, label_smoothing="a"), TypeError, "smoothing must be a"),
         (lambda: L.dirty(CATEGORICAL, class_weights=[1, 0, 1]), ValueError, "weight of class 1"),
         (
             lambda: L.dirty(CATEGORICAL, class_weights=[1, 2]).distribution(jnp.zeros((4, 3))),
@@ -169,25 +153,6 @@ def test_vectors_and_images_are_one_observation_a_row(likelihood, outputs, batch
 
     fn = jax.eval_shape(run, jax.random.key(0), jnp.zeros(outputs))
     assert (fn.batch_shape, fn.event_shape) == batch_and_event
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: L.gaussian(outputs=2, per_output=True),
-        lambda: L.student_t(dist.Gamma(2.0, 0.1), [0.1, 0.2], outputs=2),
-        lambda: L.student_t(SHIFTED),
-        lambda: L.negative_binomial(),
-        lambda: L.ordinal(3, cutpoints=[0.0, 1.0]),
-        lambda: L.quantile([0.1, 0.9]),
-        lambda: L.dirty(L.categorical(3), class_weights=[1, 2, 3]),
-        lambda: L.dirty(L.gaussian(0.5), augmentation="flip-crop", dropout={"b": 0.1, "a": 0.2}),
-    ],
-)
-def test_equal_parts_are_one_likelihood(make):
-    """So that nothing compiles twice, and a run's description is the same in every process."""
-    assert identity_key(make()) == identity_key(make())
-    assert describe(make()) == describe(make())
 
 
 def test_pseudo_likelihoods_say_so():

@@ -12,6 +12,7 @@ from scipy import stats
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import ess_bulk, prior_predictive
 from bayesnn_ppl.inference.contract import inspect_model
+from tests.marks import checked
 
 L = bnn.likelihoods
 RNG = np.random.default_rng(4)
@@ -93,7 +94,7 @@ def test_a_constant_rate_has_its_conjugate_posterior():
     assert z(2 + y.sum(), 1 / (1 + 6)) > 50  # where the exposures were not seen
 
 
-@pytest.mark.parametrize("likelihood", [L.poisson, L.negative_binomial])
+@pytest.mark.parametrize("likelihood", checked([L.poisson, L.negative_binomial]))
 def test_stochastic_gradients_take_minibatches_of_it(likelihood):
     """The exposure of a row goes with it: the program is found to look at each row by itself."""
     kernel = bnn.kernels.SGLD(program(1, likelihood), step_size=1e-4, batch_size=4)

@@ -17,6 +17,7 @@ from bayesnn_ppl.inference.runtime.metrics_log import RunningScores
 from bayesnn_ppl.metrics import evaluate, loo, loo_pit
 from bayesnn_ppl.posterior.mixture import function_record
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
+from tests.marks import checked
 
 CHAINS, DRAWS, ROWS = 2, 30, 12
 CENTRE, SCALE = 50.0, 4.0
@@ -123,7 +124,9 @@ def posterior(distribution, standardisation=None):
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", checked(CASES, "right-censored", "interval-censored", "masked elements")
+)
 def test_everything_asked_of_a_posterior_works(case):
     distribution, y, exact = CASES[case]
     made = posterior(distribution)

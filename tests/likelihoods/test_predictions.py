@@ -34,18 +34,6 @@ def model_of(case, **settings):
     return bnn.bayesian_network(network, bnn.priors.normal(), case.likelihood, **settings)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_sites(case):
-    """What a likelihood samples, and nothing else, with the shapes it says."""
-
-    def sample(key):
-        seeded = handlers.seed(case.likelihood.sample_parameters, key)
-        return {name: site["value"] for name, site in handlers.trace(seeded).get_trace().items()}
-
-    found = jax.eval_shape(sample, jax.random.key(0))
-    assert {name: value.shape for name, value in found.items()} == case.sites
-
-
 def find(name):
     return next(case for case in CASES if case.name == name)
 
@@ -224,36 +212,6 @@ def test_the_quantile_pseudo_likelihood_is_the_quantile_loss():
     loss = u * (LEVELS - (u < 0))
     expected = (np.log(LEVELS * (1 - LEVELS) / scale) - loss).sum(-1)
     np.testing.assert_allclose(fn.log_prob(y), expected, rtol=1e-5)
-
-
-def test_one_quantile_is_the_asymmetric_laplace_density():
-    f, y = jnp.linspace(-1.0, 1.0, 7)[:, None], jnp.linspace(2.0, -2.0, 7)
-    fn = bnn.likelihoods.quantile(0.3, scale=0.5).distribution(f, scale=jnp.array([0.5]))
-    np.testing.assert_allclose(fn.log_prob(y), fn.base_dist.log_prob(y), rtol=1e-5)
-    np.testing.assert_allclose(fn.base_dist.icdf(0.3), f[:, 0], atol=1e-6)
-
-
-def test_quantiles_that_meet_leave_finite_numbers():
-    likelihood = bnn.likelihoods.quantile((0.2, 0.5, 0.8))
-
-    @jax.jit
-    def known(v):
-        quantiles = jnp.array([[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]])
-        base = likelihood.distribution(quantiles, scale=jnp.ones(3)).base_dist
-        return base.cdf(v), base.log_prob(v)[1], base.variance, base.icdf(0.5)
-
-    for v in (-3.0, 0.99, 1.5, 4.0):
-        assert all(np.isfinite(number).all() for number in known(v))
-    np.testing.assert_allclose(known(1.0001)[0][0], 0.8, atol=1e-3)
-
-
-def test_fixed_scales_of_two_outputs():
-    f, y = np.array([[1.0, 2.0], [0.0, -1.0]]), np.array([[1.1, 1.0], [0.3, -1.2]])
-    likelihood = bnn.likelihoods.laplace([0.1, 0.5], outputs=2)
-    fn = likelihood.distribution(jnp.asarray(f), **likelihood.sample_parameters())
-    np.testing.assert_allclose(
-        fn.log_prob(y), stats.laplace(f, [0.1, 0.5]).logpdf(y).sum(-1), rtol=1e-5
-    )
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -51,12 +51,6 @@ def test_numbers_have_the_information_of_a_gaussian():
         acquisition(numbers)
 
 
-def test_random_scores_are_those_of_the_seed():
-    first, again, other = (acquisition(LABELS, "random", seed=s) for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert first.shape == (3,) and (first != other).all()
-
-
 def test_the_highest_scores_are_chosen():
     assert highest([0.1, 0.5, 0.5, 0.7], 3).tolist() == [3, 1, 2]
     with pytest.raises(ValueError, match="but 3 rows of a vector"):

@@ -70,43 +70,6 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below(dtype):
         assert curve.rows.tolist() == [int(i == k - 1) for i in range(10)]
 
 
-def test_a_third_lies_on_an_edge_too():
-    """Three equal classes in 30 bins: confidence 10/30 belongs to bin 9."""
-    curve = metrics.reliability(np.full((1, 3), 1 / 3), [0], bins=30, binning="equal_width")
-    assert curve.rows.argmax() == 9
-
-
-def test_confidence_of_zero_is_kept():
-    """A maximum of zero cannot come from probabilities that sum to one; the edge can."""
-    p = two_classes([0.5, 0.5, 0.9])
-    curve = metrics.reliability(p, [0, 0, 0], bins=2, binning="equal_mass")
-    assert curve.rows.sum() == 3 and curve.lower[0] == 0.5 and curve.rows[0] >= 2
-
-
-@pytest.mark.parametrize("binning", ["equal_mass", "equal_width"])
-@pytest.mark.parametrize("size", [1, 2, 19, 20, 21, 400])
-def test_every_prediction_is_in_one_bin(binning, size):
-    rng = np.random.default_rng(size)
-    confidence = np.round(rng.uniform(0.5, 1.0, size=size), 2)
-    confidence[0] = 1.0
-    curve = metrics.reliability(
-        two_classes(confidence), rng.integers(0, 2, size=size), bins=20, binning=binning
-    )
-    assert curve.rows.sum() == size
-    full = curve.rows > 0
-    assert (curve.confidence[full] <= curve.upper[full] + 1e-12).all()
-    assert (curve.confidence[full] >= curve.lower[full]).all()
-    assert np.isnan(curve.accuracy[~full]).all()
-
-
-def test_equal_mass_bins_hold_equal_mass():
-    confidence = np.random.default_rng(1).uniform(0.5, 1.0, size=1000)
-    curve = metrics.reliability(two_classes(confidence), np.zeros(1000, dtype=int), bins=20)
-    assert len(curve.rows) == 20
-    # The first bin holds its lower edge too, the last one is short by it.
-    assert curve.rows.tolist() == [51, *[50] * 18, 49]
-
-
 def test_calibrated_predictions_have_a_small_error_and_others_have_not():
     rng = np.random.default_rng(2)
     confidence = rng.uniform(0.5, 1.0, size=40_000)

@@ -1,12 +1,9 @@
 """What the metrics of runs say of fits: `compare`, `loo`, `k_fold`, in Python and in a shell."""
 
-import json
-
 import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.cli import main
 from bayesnn_ppl.inference.approximations import MAP, Ensemble, Laplace
 
 MODEL = bnn.models.linear()

@@ -154,14 +154,6 @@ def test_reads_well_and_travels(regression, classification):
         found.rows = 3
 
 
-def test_infinite_score_is_null_in_json(classification):
-    case, x, y = classification
-    sure = SimpleNamespace(**{**vars(case.predict(x)), "probabilities": np.eye(3)[(y + 1) % 3]})
-    found = evaluate(posterior(sure), x, y)
-    assert found["nll"] == np.inf
-    assert json.loads(found.to_json())["nll"] is None
-
-
 def test_refusals(regression):
     case, x, y = regression
     with pytest.raises(ValueError, match=r"write 0\.95"):

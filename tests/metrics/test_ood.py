@@ -86,13 +86,6 @@ def test_every_score_of_labels_points_the_right_way(score):
     assert max(map(len, str(found).splitlines())) <= 88
 
 
-def test_max_probability_is_the_baseline():
-    found = evaluate_ood(POSTERIOR, INSIDE, OUTSIDE, score="max_probability")
-    inside, outside = (1 - classifier(x).probabilities.max(axis=1) for x in (INSIDE, OUTSIDE))
-    assert found["auroc"] == auroc(inside, outside)
-    assert found["mean_out"] == pytest.approx(outside.mean())
-
-
 def test_regression_by_its_epistemic_variance():
     def predict(x):
         variance = np.stack([x[:, 0] ** 2, np.ones(len(x))], axis=1)

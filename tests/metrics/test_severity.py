@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bayesnn_ppl.metrics import by_severity, evaluate
@@ -37,19 +36,6 @@ def test_labels_as_evaluate_scores_them():
     assert table["accuracy"].is_monotonic_decreasing and table["nll"].is_monotonic_increasing
     other = by_severity(POSTERIOR, BATCHES, Y, variant="tfp")
     assert other["ece_tfp"][1] == evaluate(POSTERIOR, BATCHES["noise", 1], Y)["ece_tfp"]
-
-
-def test_batches_may_be_made_one_at_a_time():
-    alive = []
-
-    def batches():
-        for key, x in BATCHES.items():
-            alive.append(key)
-            yield key, x
-
-    table = by_severity(POSTERIOR, batches(), Y)
-    assert alive == list(BATCHES)
-    pd.testing.assert_frame_equal(table, by_severity(POSTERIOR, BATCHES, Y))
 
 
 def test_numbers_in_data_units():

@@ -37,6 +37,10 @@ def sites(model, x):
         (bnn.models.cifar_alexnet(), CIFAR, IMAGE, 1_488_202),
         (bnn.models.medmnist_lenet(), DERMA, IMAGE, 61_751),
         (bnn.models.uci_mlp(), (2, 8), IMAGE, 552),
+        (bnn.models.mlp_regression_small(), (2, 6), IMAGE, 452),
+        (bnn.models.mlp_regression(), (2, 8), IMAGE, 11_202),
+        (bnn.models.mlp_classification(), (2, 784), IMAGE, 269_322),
+        (bnn.models.logistic(classes=10), (2, 784), IMAGE, 7_850),
     ],
 )
 def test_published_numbers_of_parameters(model, shape, dtype, count):

@@ -136,22 +136,6 @@ def test_second_derivatives():
     np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
-def test_a_corrected_preconditioner_takes_its_second_derivatives():
-    """By reverse mode twice, since a convolution of ours has no forward mode."""
-    x = np.random.default_rng(4).normal(size=(8, 5, 2)).astype(np.float32)
-
-    class Mean(flax.linen.Module):
-        @flax.linen.compact
-        def __call__(self, x):
-            return bnn.nn.Conv(1, 3)(x).mean(1)
-
-    model = bnn.bayesian_network(Mean(), bnn.priors.normal(), bnn.likelihoods.gaussian(1.0))
-    corrected = bnn.preconditioners.RMSProp(mode="corrected")
-    kernel = bnn.kernels.SGLD(model, step_size=1e-4, batch_size=4, preconditioner=corrected)
-    run = bnn.sample(kernel, x, x[:, 0, 0], warmup=2, draws=3, chains=1, progress=False)
-    assert np.ptp(run.draws["net.Conv_0.kernel"], axis=1).min() > 0
-
-
 def test_parameters_are_those_of_flax():
     x = np.zeros((1, 6, 6, 3), np.float32)
     ours, theirs = (

@@ -96,13 +96,6 @@ def test_pooling(space, window, strides):
     np.testing.assert_allclose(mean, mean_of_flax, rtol=1e-5, atol=1e-6)
 
 
-def test_windows_touch_unless_told_otherwise():
-    x = normal(1, 8, 2)
-    np.testing.assert_array_equal(
-        bnn.nn.max_pool(x, 4), np.stack([x[:, :4].max(1), x[:, 4:].max(1)], axis=1)
-    )
-
-
 @pytest.mark.parametrize("forget_bias", [1.0, 0.0])
 def test_lstm(forget_bias):
     x, units = normal(3, 5, 2), 4

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import pytest
-from flax import linen
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.nn.narrow import narrow_dot_general, narrow_layers
+from bayesnn_ppl.nn.narrow import narrow_dot_general
 
 PLAIN = (((1,), (0,)), ((), ()))
 
@@ -49,30 +48,6 @@ def test_an_accelerator_has_one_product(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     arrays = np.ones((4, 3)), np.ones((3, 2))
     assert len(products(lambda a, b: narrow_dot_general(a, b, PLAIN), *arrays)) == 1
-
-
-class OwnProduct(linen.Module):
-    """Layers of two units, one of them with a product of its own."""
-
-    @linen.compact
-    def __call__(self, x):
-        def doubled(*args, **kwargs):
-            return 2 * jax.lax.dot_general(*args, **kwargs)
-
-        return linen.Dense(2)(x), linen.Dense(2, dot_general=doubled)(x)
-
-
-def test_a_layer_with_a_product_of_its_own_keeps_it():
-    network, x = OwnProduct(), np.ones((6, 3))
-    variables = network.init(jax.random.key(0), x)
-
-    def inside(x):
-        with narrow_layers():
-            return network.apply(variables, x)
-
-    for ours, theirs in zip(inside(x), network.apply(variables, x), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-    assert sorted(products(inside, x)) == [(3,), (3,), (3, 2)]
 
 
 @pytest.mark.parametrize("prior", [bnn.priors.normal(1.0), bnn.priors.horseshoe()])

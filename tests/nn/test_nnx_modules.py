@@ -1,7 +1,5 @@
 """Flax NNX networks: recurrent ones, dropout that is off, starts of their own, convolutions."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,8 @@ from numpyro import handlers
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.nn import conv_general_dilated
-from bayesnn_ppl.nn.nnx_modules import builds_module, reads_random_keys, with_fast_layers
+from bayesnn_ppl.nn.nnx_modules import reads_random_keys, with_fast_layers
+from tests.marks import checked
 
 X = np.random.default_rng(0).normal(size=(12, 5, 3)).astype(np.float32)
 Y = X[:, 0, 0].copy()
@@ -99,7 +98,9 @@ def outputs(network, weights):
     return handlers.trace(seeded).get_trace(X)["y"]["fn"].mean
 
 
-@pytest.mark.parametrize("network", [Recurrent(nnx.Rngs(0)), switched_off()], ids=["rnn", "off"])
+@pytest.mark.parametrize(
+    "network", checked([Recurrent(nnx.Rngs(0)), switched_off()]), ids=["rnn", "off"]
+)
 def test_keys_that_nothing_depends_on_are_no_obstacle(network):
     _, state, _ = nnx.split(network, nnx.Param, ...)
     flat = {".".join(map(str, path)): v[...] for path, v in nnx.to_flat_state(state)}
@@ -132,13 +133,6 @@ def test_chains_start_at_weights_of_their_own_where_the_network_is_built_by_a_fu
 
 def build(rngs, width):
     return nnx.Linear(3, width, rngs=rngs)
-
-
-def test_what_builds_a_module_says_rngs():
-    assert builds_module(lambda rngs: 1) and builds_module(functools.partial(build, width=3))
-    assert not builds_module(Recurrent(nnx.Rngs(0))) and not builds_module(lambda x: x)
-    with pytest.raises(TypeError, match="lambda rngs: Net"):
-        sampled(model(lambda x: x))
 
 
 def test_a_networks_convolutions_and_narrow_layers_are_ours():
@@ -178,7 +172,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("case", SETTINGS | LEFT)
+@pytest.mark.parametrize("case", checked(SETTINGS | LEFT))
 def test_flax_layers_give_the_same_values_and_gradients(case):
     shape, size, settings = (SETTINGS | LEFT)[case]
     x = np.random.default_rng(1).normal(size=shape).astype(np.float32)

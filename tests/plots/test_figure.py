@@ -63,12 +63,6 @@ def test_every_plot_is_titled_labelled_and_can_be_saved_as_a_picture():
         assert picture.getvalue().startswith(b"\x89PNG"), name
 
 
-def test_a_notebook_shows_the_figure_without_pyplot():
-    figure = every_plot()["plot_coverage"]
-    assert figure._repr_png_().startswith(b"\x89PNG")
-    assert figure.canvas.manager is None
-
-
 def test_the_style_holds_inside_a_plot_and_its_colours_outlive_it():
     matplotlib_blue = matplotlib.colors.to_hex("C0")
 
@@ -81,13 +75,6 @@ def test_the_style_holds_inside_a_plot_and_its_colours_outlive_it():
     figure, frame = draw()
     assert frame is False
     assert figure.axes[0].lines[0].get_color() == "#0072b2" != matplotlib_blue
-
-
-def test_the_style_is_undone_when_a_plot_refuses_its_arrays():
-    before = dict(matplotlib.rcParams)
-    with pytest.raises(ValueError, match="is empty"):
-        plots.plot_coverage([], [], 10)
-    assert dict(matplotlib.rcParams) == before
 
 
 @pytest.mark.parametrize(

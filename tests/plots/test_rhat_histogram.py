@@ -34,14 +34,6 @@ def test_values_off_the_axis_are_kept_at_its_ends_and_undefined_ones_are_said():
     assert title == "layer (5)\n40 % below 1.01, 40 % below 1.1, 1 undefined"
 
 
-@pytest.mark.parametrize("count", [1, 4, 5, 7, 17, 20])
-def test_no_empty_axes_are_left_and_every_column_ends_in_a_label(count):
-    figure = plot_rhat({f"layer {i}": [1.01, 1.2] for i in range(count)})
-    assert len(figure.axes) == count
-    columns = 1 if count <= 4 else 2 if count <= 16 else 3
-    assert sum(bool(axis.get_xlabel()) for axis in figure.axes) == columns
-
-
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

@@ -30,39 +30,6 @@ def test_single_runs_and_the_caption_are_told():
     assert not plot_study({"a": CURVE}, **LABELS).get_supxlabel()
 
 
-@pytest.mark.parametrize(
-    ("places", "labels"),
-    [
-        ((4, 16, 64), ["4", "16", "64"]),
-        ((0.03, 0.1, 0.3, 1), ["0.03", "0.1", "0.3", "1"]),
-        ((1.0, 1.01, 64), None),  # two of them too close for labels of their own
-        ((5.0,), ["5"]),
-    ],
-)
-def test_a_logarithmic_axis_is_labelled_where_there_is_room(places, labels):
-    figure = plot_study({"a": [(x, 1.0, 0.1) for x in places]}, logarithmic=True, **LABELS)
-    figure.canvas.draw()
-    axis = figure.axes[0].xaxis
-    assert not any(label.get_text() for label in axis.get_ticklabels(minor=True))
-    if labels is not None:
-        assert [label.get_text() for label in axis.get_ticklabels()] == labels
-    low, high = sorted(figure.axes[0].get_xlim())
-    shown = [
-        label.get_window_extent()
-        for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-        if low <= place <= high and label.get_text()
-    ]
-    assert all(a.x1 < b.x0 for a, b in zip(shown, shown[1:], strict=False))
-
-
-def test_an_axis_of_counts_has_no_tick_between_them():
-    axes = plot_study({"a": [(1.0, 1.0, 0.1), (2.0, 0.5, 0.1)]}, **LABELS).axes[0]
-    low, high = axes.get_xlim()
-    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1, 2]
-    parts = plot_study({"a": [(0.1, 1.0, 0.1), (0.2, 0.5, 0.1)]}, **LABELS).axes[0]
-    assert len(parts.get_xticks()) > 3
-
-
 def test_arms_without_a_place_stand_side_by_side():
     figure = plot_study({"a": [(np.nan, 1.0, 0.1)], "b": [(np.nan, 2.0, np.nan)]}, **LABELS)
     axes = figure.axes[0]

@@ -46,16 +46,6 @@ def test_lines_carry_the_draws_and_the_rank_counts():
     ]
 
 
-def test_a_mapping_gives_the_same_lines_as_an_array():
-    values = chains((2, 30, 2))
-    from_array = plot_trace_rank(values, labels=["a", "b"])
-    from_mapping = plot_trace_rank({"a": values[:, :, 0], "b": values[:, :, 1]})
-    for left, right in zip(from_array.axes, from_mapping.axes, strict=True):
-        assert left.get_ylabel() == right.get_ylabel()
-        for one, other in zip(left.lines, right.lines, strict=True):
-            np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
-
-
 @pytest.mark.parametrize(
     ("values", "labels", "message"),
     [

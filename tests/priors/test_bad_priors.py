@@ -19,10 +19,7 @@ MADE = {
     "an infinite scale": (lambda: priors.cauchy(np.inf), "positive and finite"),
     "a scale that is a word": (lambda: priors.logistic("wide"), "must be a number"),
     "fan-in by number": (lambda: priors.laplace(1.0, fan_in=3), "fan_in must be True or False"),
-    "no degrees of freedom": (
-        lambda: priors.student_t(-1.0),
-        "degrees_of_freedom must be positive",
-    ),
+    "no degrees of freedom": (lambda: priors.student_t(-1.0), "degrees_of_freedom must be"),
     "a power that overflows": (lambda: priors.generalised_normal(0.01), "at least 0.1"),
     "weights that do not sum to 1": (
         lambda: priors.normal_mixture((0.5, 0.6), (1.0, 2.0)),
@@ -52,19 +49,13 @@ MADE = {
         lambda: priors.joint_normal(scale_tril=SIGMA),
         "lower triangular with a positive diagonal",
     ),
-    "two covariances": (
-        lambda: priors.joint_normal(SIGMA, scale_tril=SIGMA),
-        "one of them",
-    ),
+    "two covariances": (lambda: priors.joint_normal(SIGMA, scale_tril=SIGMA), "one of them"),
     "no covariance": (lambda: priors.kronecker_normal(), "Give `row`, `column` or both"),
     "a scale that may be negative": (
         lambda: priors.hierarchical(dist.Normal(0, 1)),
         "a scale is a positive real number",
     ),
-    "a scale that is counted": (
-        lambda: priors.hierarchical(dist.Poisson(3.0)),
-        "a scale is a positive real number",
-    ),
+    "a scale that is counted": (lambda: priors.hierarchical(dist.Poisson(3.0)), "a positive real"),
     "an improper scale": (
         lambda: priors.hierarchical(dist.ImproperUniform(constraints.positive, (), ())),
         "the law of the scale is improper|The law of the scale is improper",
@@ -73,10 +64,7 @@ MADE = {
         lambda: priors.hierarchical(dist.HalfNormal(np.ones(3))),
         "`over` says how many scales there are",
     ),
-    "a scale that is a number": (
-        lambda: priors.hierarchical(1.0),
-        "must be a NumPyro distribution",
-    ),
+    "a scale that is a number": (lambda: priors.hierarchical(1.0), "be a NumPyro distribution"),
     "a granularity that is not known": (
         lambda: priors.hierarchical(over="neuron"),
         "must be one of 'network', 'layer', 'block'",
@@ -101,10 +89,7 @@ MADE = {
         lambda: priors.jeffreys(np.eye(3), activation="relu"),
         r"activations \['tanh', 'sigmoid'\]",
     ),
-    "constraints on a table": (
-        lambda: priors.constrained(priors.horseshoe()),
-        "takes a distribution or a function",
-    ),
+    "constraints on a table": (lambda: priors.constrained(priors.horseshoe()), "a distribution or"),
     "a depth without blocks": (lambda: priors.residual_blocks(10), "must be 6n"),
 }
 
@@ -131,15 +116,9 @@ FITTED = {
         lambda name, shape: dist.MultivariateNormal(np.zeros(2), np.diag([1.0, -1.0])),
         "invalid covariance_matrix parameter",
     ),
-    "another event": (
-        dist.MultivariateNormal(np.zeros(2), np.eye(2)),
-        r"event_shape \(2,\), but the parameter has shape \(4,\)",
-    ),
+    "another event": (dist.MultivariateNormal(np.zeros(2), np.eye(2)), r"event_shape \(2,\), but"),
     "another batch": (dist.Normal(np.zeros(7), 1.0), r"batch_shape \(7,\)"),
-    "a covariance of another size": (
-        priors.multivariate_normal(np.eye(5)),
-        r"5 × 5, but `Dense_0.bias` has shape \(4,\): its size must be .* one of \[4\]",
-    ),
+    "a covariance of another size": (priors.multivariate_normal(np.eye(5)), "but `Dense_0.bias`"),
     "a covariance by function that is not definite": (
         {"Dense_0.bias": priors.multivariate_normal(lambda n, s: -np.eye(4)), "*": dist.Normal()},
         "covariance of `Dense_0.bias` is not positive definite",
@@ -149,10 +128,7 @@ FITTED = {
         {"*.bias": dist.Normal(), "*": priors.kronecker_normal(column=np.eye(3))},
         r"column covariance is 3 × 3, but `Dense_0.kernel` of shape \(3, 4\) needs 4 × 4",
     ),
-    "joint over too few": (
-        priors.joint_normal(np.eye(20)),
-        r"20 × 20, but the parameters hold 21 weights, in this order: Dense_0.bias \(4\)",
-    ),
+    "joint over too few": (priors.joint_normal(np.eye(20)), "20 × 20, but the parameters hold 21"),
     "gates of no LSTM": (priors.lstm_gates(), r"is no parameter of an `nn.LSTM`"),
     "a pattern that matches nothing": (
         {"Dense_9.*": dist.Normal(), "*": dist.Normal()},
@@ -174,19 +150,13 @@ FITTED = {
         },
         r"`[*].bias` and `[*]` both sample a site `prior_scale`. Give one of them another `name=`",
     ),
-    "a parameter in no group": (
-        priors.hierarchical(over={"first": "Dense_0.*"}),
-        "`Dense_1.bias` is in no group",
-    ),
+    "a parameter in no group": (priors.hierarchical(over={"first": "Dense_0.*"}), "`Dense_1.bias`"),
     "a group without parameters": (
         priors.hierarchical(over={"all": "*", "none": "Conv_*"}),
         "group `none` of `over`, Conv_[*], has no parameter",
     ),
     "Jeffreys for few inputs": (priors.jeffreys(np.eye(3)), "at least as many inputs as weights"),
-    "Jeffreys for other inputs": (
-        priors.jeffreys(np.ones((50, 2))),
-        r"one hidden layer and one output, kernels \(2, H\)",
-    ),
+    "Jeffreys for other inputs": (priors.jeffreys(np.ones((50, 2))), "one hidden layer and one"),
     "no distribution": (lambda name, shape: 1.0, "must be a NumPyro distribution"),
 }
 

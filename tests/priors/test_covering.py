@@ -139,6 +139,7 @@ def test_nuts():
     assert posterior.statistics["lp"][0, -1] == pytest.approx(float(expected), rel=1e-4)
 
 
+@pytest.mark.check
 def test_stochastic_gradients():
     """The kernel runs, and gradients of its minibatches are unbiased: no prior counts N/B times."""
     kernel = bnn.kernels.SGHMC(MODEL, step_size=1e-6, batch_size=2, momentum_decay=0.9)

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from bayesnn_ppl import priors
-from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.priors.common.fitting import distribution_of
 from tests.priors.laws import SMALLEST_P, largest_z, same_law
 
@@ -209,27 +208,3 @@ def test_dense_kernels_and_biases_fall_to_the_other_prior_of_filters():
 def test_cold_posterior_bnn_has_its_own_scale_for_embeddings():
     law = priors.cold_posterior_bnn()("Embed_0.embedding", (20, 8))
     assert law.variance == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: priors.laplace(2.0, fan_in=True),
-        lambda: priors.student_t(3.0),
-        lambda: priors.spike_and_slab(),
-        lambda: priors.multivariate_normal(SIGMA),
-        lambda: priors.kronecker_normal(SIGMA, OTHER),
-        lambda: priors.joint_normal(SIGMA),
-        lambda: priors.hierarchical(priors.inverse_gamma_scale(2.0, 1.0), over="input"),
-        lambda: priors.regularised_horseshoe(),
-        lambda: priors.correlated_filters(),
-        lambda: priors.lstm_gates(forget=dist.Normal(1.0, 0.5)),
-        lambda: priors.jeffreys(np.eye(3)),
-        lambda: priors.bernoulli_weights(0.3),
-        lambda: priors.constrained(dist.HalfNormal(2.0)),
-    ],
-)
-def test_equal_parts_make_an_equal_prior_and_other_parts_another(make):
-    assert identity_key(make()) == identity_key(make())
-    hash(identity_key(make()))
-    assert identity_key(make()) != identity_key(priors.normal(2.0))

@@ -99,55 +99,6 @@ def test_a_network_prior_samples_the_whole_tree():
     np.testing.assert_allclose(trace["f"]["value"][0], expected, rtol=1e-5)
 
 
-def network_prior(**changes):
-    def prior(shapes, x):
-        values = {name: np.zeros(shape) for name, shape in shapes.items()} | changes
-        return {name: value for name, value in values.items() if value is not None}
-
-    return bnn.priors.NetworkPrior(prior)
-
-
-@pytest.mark.parametrize(
-    ("prior", "sentences"),
-    [
-        (  # a parameter without a prior
-            {"*.kernel": dist.Normal()},
-            [r"`Dense_0.bias` of shape \(4,\) has no prior", r"'\*' to catch the rest"],
-        ),
-        (  # a misspelled name, with the near misses
-            {"Dense_0.kernal": dist.Normal(), "*": dist.Normal()},
-            ["`Dense_0.kernal` matches no parameter", "Did you mean `Dense_0.kernel`"],
-        ),
-        (  # a pattern that an earlier one shadows
-            {"*": dist.Normal(), "*.bias": dist.Cauchy()},
-            [r"`\*.bias` matches no parameter", "the first match counts"],
-        ),
-        (  # an event that does not fit
-            lambda name, shape: dist.MultivariateNormal(np.zeros(2), np.eye(2)),
-            [r"`Dense_0.bias` has event_shape \(2,\)", r"parameter has shape \(4,\)"],
-        ),
-        (  # a batch that does not broadcast
-            lambda name, shape: dist.Normal(np.zeros(7), 1.0),
-            [r"`Dense_0.bias` has batch_shape \(7,\)", r"shape \(4,\)"],
-        ),
-        (network_prior(**{"Dense_0.bias": None}), ["`Dense_0.bias` .* has no prior"]),
-        (
-            network_prior(**{"Dense_9.bias": np.zeros(4)}),
-            ["`Dense_9.bias` matches no parameter", "Did you mean `Dense_"],
-        ),
-        (
-            network_prior(**{"Dense_0.bias": np.zeros(5)}),
-            [r"returned shape \(5,\) for `Dense_0.bias`", r"has shape \(4,\)"],
-        ),
-    ],
-)
-def test_a_prior_that_does_not_fit_is_refused(prior, sentences):
-    with pytest.raises(ValueError) as error:
-        sites(prior)
-    for sentence in sentences:
-        assert error.match(sentence)
-
-
 @pytest.mark.parametrize(
     ("prior", "sentence"),
     [

@@ -1,117 +1,15 @@
 """Priors in programs: gradients on all kinds of layers, tables, samplers, prior predictive."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.infer import NUTS, Predictive
-from numpyro.infer.util import log_density
+from numpyro.infer import Predictive
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.priors.common.fitting import distribution_of
-from tests.priors.laws import IMAGES, MLP, NNX, ROWS, Everything, shapes_of, trace_of
-
-
-def identity(name, shape):
-    return np.eye(int(np.prod(shape))) + 0.1
-
-
-SHAPES = {
-    name: shape for name, (_, shape) in shapes_of(dist.Normal(), Everything(), IMAGES).items()
-}
-KERNELS = [name for name, shape in SHAPES.items() if len(shape) > 1]
-WEIGHT_BY_WEIGHT = {  # and on which parameters
-    "laplace": (priors.laplace(fan_in=True), SHAPES),
-    "logistic": (priors.logistic(), SHAPES),
-    "student_t": (priors.student_t(3.0), SHAPES),
-    "cauchy": (priors.cauchy(), SHAPES),
-    "generalised_normal": (priors.generalised_normal(1.5), SHAPES),
-    "normal_mixture": (priors.normal_mixture((0.3, 0.7), (1.0, 0.1)), SHAPES),
-    "spike_and_slab": (priors.spike_and_slab(), SHAPES),
-    "he_normal": (priors.he_normal(), SHAPES),
-    "glorot_normal": (priors.glorot_normal(), SHAPES),
-    "multivariate_normal": (priors.multivariate_normal(identity), SHAPES),
-    "kronecker_normal": (priors.kronecker_normal(column=np.eye(2)), ["Conv_0.kernel"]),
-    "correlated_filters": (priors.correlated_filters(), SHAPES),
-    "lstm_gates": (
-        priors.lstm_gates(forget=dist.Normal(1.0, 0.5)),
-        ["LSTM_0.kernel", "LSTM_0.bias"],
-    ),
-    "bnn_hmc": (priors.bnn_hmc(5), SHAPES),
-    "cold_posterior_bnn": (priors.cold_posterior_bnn(), SHAPES),
-    "constrained": (priors.constrained(dist.HalfNormal(1.0)), SHAPES),
-}
-
-
-def numbers(shape):
-    """Between 0 and 1, and so in every support."""
-    return np.abs(np.sin(1.0 + np.arange(np.prod(shape)))).reshape(shape)
-
-
-def compiled(function, values):
-    """Compiled without optimisation: it runs once."""
-    options = {"xla_backend_optimization_level": 0}
-    return jax.jit(function).lower(values).compile(compiler_options=options)(values)
-
-
-def test_priors_have_finite_gradients_on_convolutions_lstms_dense_layers_and_biases():
-    assert len(SHAPES) == 8 and len(KERNELS) == 4
-
-    def log_p(values):
-        return sum(
-            jnp.sum(distribution_of(prior, name, SHAPES[name]).log_prob(values[kind][name]))
-            for kind, (prior, names) in WEIGHT_BY_WEIGHT.items()
-            for name in names
-        )
-
-    values = {
-        kind: {name: numbers(SHAPES[name]) for name in names}
-        for kind, (_, names) in WEIGHT_BY_WEIGHT.items()
-    }
-    for kind, slopes in compiled(jax.grad(log_p), values).items():
-        for name, slope in slopes.items():
-            assert slope.shape == SHAPES[name], (kind, name)
-            assert np.isfinite(slope).all() and np.any(slope != 0), (kind, name)
-
-
-TOGETHER = {
-    "joint_normal": priors.joint_normal(
-        lambda shapes: np.eye(sum(int(np.prod(s)) for s in shapes.values()))
-    ),
-    "hierarchical": priors.hierarchical(dist.LogNormal(0.0, 0.5), over="layer"),
-    "filter groups": priors.hierarchical(priors.inverse_gamma_scale(2.0, 2.0), over="filter_group"),
-    "regularised_horseshoe": priors.regularised_horseshoe(over="network", fan_in=True),
-    "relaxed bernoulli_weights": priors.bernoulli_weights(relaxed_temperature=0.5),
-    "table": {
-        "LSTM_0.*": priors.lstm_gates(forget=dist.Normal(1.0, 0.5), fan_in=True),
-        "Conv_0.kernel": priors.correlated_filters(),
-        "Dense_0.*": priors.hierarchical(dist.HalfCauchy(1.0), over="unit", centred=True),
-        "*": priors.horseshoe(),
-    },
-}
-
-
-@pytest.mark.parametrize("name", TOGETHER)
-def test_priors_over_several_parameters_have_finite_gradients_through_a_network(name):
-    prior, network = TOGETHER[name], Everything()
-
-    def program(x):
-        net = bnn.random_network("net", network, prior, x[:1])
-        numpyro.factor("f", jnp.sum(net(x) ** 2))
-
-    sites = shapes_of(prior, network, IMAGES)
-    assert set(SHAPES) <= set(sites)  # every parameter has a site of its name
-    values = {
-        f"net/{site}": numbers(shape) for site, (kind, shape) in sites.items() if kind == "sample"
-    }
-    gradient = jax.grad(lambda z: log_density(program, (IMAGES,), {}, z)[0])
-    for site, slope in compiled(gradient, values).items():
-        assert slope.shape == values[site].shape, site
-        assert np.isfinite(slope).all() and np.any(slope != 0), site
+from tests.priors.laws import MLP, NNX, ROWS, shapes_of, trace_of
 
 
 def test_a_table_holds_network_priors_and_others_for_linen_and_nnx():
@@ -170,17 +68,6 @@ def test_a_joint_normal_lays_the_weights_out_in_the_order_of_the_names():
     np.testing.assert_allclose(variances, np.arange(1, 22) ** 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("prior", [priors.joint_normal, priors.multivariate_normal])
-def test_a_covariance_that_was_checked_is_not_checked_again(prior, covariance_checks):
-    """NumPyro would, by small programs that are compiled for each size."""
-    table = {"*.kernel": prior(np.eye(6)), "*.bias": priors.normal(1.0)}
-    found = shapes_of(table, bnn.nn.MLP((), outputs=2))
-    assert found["Dense_0.kernel"][1] == (3, 2)
-    assert covariance_checks() == 0
-    dist.MultivariateNormal(np.zeros(2), scale_tril=np.eye(2))
-    assert covariance_checks() == 1
-
-
 Y = np.sin(3 * ROWS[:, 0]).astype(np.float32)
 
 
@@ -193,37 +80,6 @@ def test_weights_under_another_name_count_as_weights():
     assert summary.parameters == {"net/weights"}
     summary = inspect_model(model_of(priors.hierarchical(over="network")), ROWS, Y)
     assert set(summary.latents) - summary.parameters == {"net/prior_scale"}
-
-
-SAMPLED = {  # a covering set: not centred and centred, and deterministic parameters
-    "NUTS": (
-        NUTS,
-        {
-            "Dense_0.kernel": priors.hierarchical(dist.HalfCauchy(1.0), over="input"),
-            "*": priors.laplace(),
-        },
-    ),
-    "SGLD": (
-        lambda model: bnn.kernels.SGLD(model, step_size=1e-4, batch_size=3),
-        {"*.kernel": priors.hierarchical(over="network", centred=True), "*": priors.logistic()},
-    ),
-    "SGHMC": (
-        lambda model: bnn.kernels.SGHMC(model, step_size=1e-4, batch_size=3, momentum_decay=0.9),
-        priors.joint_normal(np.eye(21) + 0.1),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SAMPLED)
-def test_samplers_run_and_the_posterior_has_the_parameters_by_name(case):
-    kernel, prior = SAMPLED[case]
-    posterior = bnn.sample(
-        kernel(model_of(prior)), ROWS, Y, warmup=20, draws=20, chains=1, progress=False
-    )
-    assert posterior.draws["net.Dense_0.kernel"].shape == (1, 20, 3, 4)
-    assert all(np.isfinite(values).all() for values in posterior.draws.values())
-    # Predictions substitute the latent sites and compute the others anew.
-    assert np.isfinite(posterior.predict(ROWS).mean).all()
 
 
 def test_the_prior_predictive_of_a_hierarchy_is_spread_as_its_scales_are():

@@ -1,23 +1,17 @@
 """Priors of one kind each: sequential Bayes, weights of ±1, Jeffreys, sparsity under Laplace."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 from numpyro import handlers
-from numpyro.infer import HMC, MCMC, NUTS, SVI, DiscreteHMCGibbs, Trace_ELBO
-from numpyro.infer.autoguide import AutoNormal
-from numpyro.infer.util import potential_energy
-from numpyro.optim import Adam
 from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.priors.common.fitting import distribution_of
-from tests.priors.laws import MLP, ROWS, SMALLEST_P, same_law, shapes_of, trace_of
+from tests.priors.laws import MLP, ROWS, SMALLEST_P, same_law, shapes_of
 
 LINEAR = bnn.nn.MLP((), outputs=1)  # kernel (d, 1), bias (1,)
 NOISE = 0.5
@@ -92,16 +86,8 @@ def test_two_halves_one_after_the_other_are_the_whole():
         (EARLIER, {"network": "old"}, "has no network `old`: its variables are net.Dense_0.kernel"),
         (EARLIER, {"covariance": "low rank"}, '"diagonal" or "full"'),
         (EARLIER, {"widen": 0.0}, "`widen` must be positive"),
-        (
-            {"net/w": np.ones((2, 10, 3))},
-            {},
-            "no finite, positive variance over the draws: the chains stood still",
-        ),
-        (
-            {"net/w": GENERATOR.normal(size=(1, 5, 8))},
-            {"covariance": "full"},
-            "8 weights and the posterior 5 draws",
-        ),
+        ({"net/w": np.ones((2, 10, 3))}, {}, "positive variance over the draws: the chains stood"),
+        ({"net/w": GENERATOR.normal(size=(1, 5, 8))}, {"covariance": "full"}, "8 weights and the"),
     ],
 )
 def test_an_earlier_posterior_that_makes_no_prior_is_refused(draws, settings, sentence):
@@ -113,9 +99,7 @@ def test_an_earlier_posterior_of_another_network_is_refused():
     prior = priors.empirical(posterior_of(EARLIER))
     with pytest.raises(ValueError, match="no weights for `Dense_1.bias`. Did you mean `Dense_0."):
         shapes_of({"Dense_0.*": dist.Normal(), "*": prior})
-    with pytest.raises(
-        ValueError, match=r"`Dense_0.bias` has shape \(1,\), but this network's has"
-    ):
+    with pytest.raises(ValueError, match=r"`Dense_0.bias` has shape \(1,\), but this network's"):
         shapes_of(prior)
     with pytest.raises(TypeError, match="takes a Posterior"):
         priors.empirical(EARLIER)
@@ -133,52 +117,6 @@ def test_a_run_that_kept_moments_makes_a_diagonal_prior_and_no_full_one():
         priors.empirical(Moments(), covariance="full")
 
 
-BINARY = {"*.kernel": priors.bernoulli_weights(0.3), "*": dist.Normal(0.0, 0.7)}
-
-
-def binary_model(**settings):
-    table = BINARY | {"*.kernel": priors.bernoulli_weights(0.3, **settings)}
-    return bnn.bayesian_network(LINEAR, table, bnn.likelihoods.gaussian(2.0))
-
-
-SIGNS = np.array([[1.0, 0.4], [-0.8, 1.0], [0.5, -1.0], [1.2, 0.3]], np.float32)
-SUMS = np.array([1.0, 0.3, -0.6, 1.1], np.float32)
-
-
-def test_weights_of_one_bit_are_sampled_by_the_discrete_samplers_of_numpyro():
-    """Against the exact posterior of four sign patterns, the bias integrated out."""
-    patterns = np.array(list(itertools.product([-1.0, 1.0], repeat=2)))
-    covariance = 4.0 * np.eye(4) + 0.49
-    log_p = [
-        stats.multivariate_normal(SIGNS @ w, covariance).logpdf(SUMS)
-        + np.sum(np.log(np.where(w > 0, 0.3, 0.7)))
-        for w in patterns
-    ]
-    exact = np.exp(log_p - np.logaddexp.reduce(log_p))
-    kernel = DiscreteHMCGibbs(HMC(binary_model(), num_steps=3, trajectory_length=None))
-    run = MCMC(kernel, num_warmup=100, num_samples=4000, progress_bar=False)
-    run.run(jax.random.key(0), SIGNS, SUMS)
-    weights = np.asarray(run.get_samples()["net/Dense_0.kernel"][..., 0])
-    found = np.array([np.mean(np.all(weights == w, axis=1)) for w in patterns])
-    assert found.sum() == 1.0
-    # Draws are nearly independent; a tenth of them counted as such is on the safe side.
-    error = np.sqrt(exact * (1 - exact) / 400)
-    assert np.max(np.abs(found - exact) / error) < 5
-    prior = np.prod(np.where(patterns > 0, 0.3, 0.7), axis=1)
-    assert np.max(np.abs(prior - exact) / error) > 5  # the data are seen
-
-
-def test_gradient_based_kernels_are_refused_for_bits_with_what_to_use():
-    with pytest.raises(ValueError) as error:
-        bnn.sample(NUTS(binary_model()), SIGNS, SUMS, warmup=1, draws=1, progress=False)
-    for sentence in (
-        r"\['net/Dense_0.kernel_bit'\] are discrete: the log density has no gradient",
-        r"DiscreteHMCGibbs\(NUTS\(model\)\)",
-        "relaxed_temperature",
-    ):
-        assert error.match(sentence)
-
-
 def test_relaxed_bits_are_concrete_variables():
     prior = priors.bernoulli_weights(0.3, relaxed_temperature=0.5)
     shapes = {"kernel": (200, 100)}
@@ -193,14 +131,6 @@ def test_relaxed_bits_are_concrete_variables():
         same_law(stats.logistic(logit(0.33)).cdf(0.5 * logit(inside)), stats.uniform().cdf) < 1e-8
     )
     assert np.mean(weights > 0) == pytest.approx(0.3, abs=6 * (0.21 / 20_000) ** 0.5)
-
-
-def test_relaxed_bits_are_fitted_by_variational_inference():
-    model = binary_model(relaxed_temperature=0.5)
-    fit = SVI(model, AutoNormal(model), Adam(0.05), Trace_ELBO())
-    losses = fit.run(jax.random.key(0), 150, SIGNS, SUMS, progress_bar=False).losses
-    assert np.isfinite(losses).all()
-    assert losses[-30:].mean() < losses[:10].mean()
 
 
 JEFFREYS_X = np.random.default_rng(2).normal(size=(30, 3))
@@ -235,53 +165,3 @@ def test_jeffreys_density_is_the_root_of_the_information():
         "Dense_1.bias": flat["Dense_1.bias"],
     }
     assert float(log_prior(turned)) == pytest.approx(expected / 2, rel=1e-3)
-
-
-def test_a_program_under_jeffreys_prior_starts_and_has_a_density():
-    model = bnn.bayesian_network(
-        bnn.nn.MLP((2,), outputs=1), priors.jeffreys(JEFFREYS_X), bnn.likelihoods.gaussian(0.3)
-    )
-    trace = trace_of(model.prior, model.network, JEFFREYS_X[:1])
-    values = {n: s["value"] for n, s in trace.items() if "Dense" in n and s["type"] == "sample"}
-    y = np.sin(JEFFREYS_X[:, 0])
-    assert np.isfinite(potential_energy(model, (JEFFREYS_X, y), {}, values))
-
-
-def test_the_mode_under_laplace_is_sparse_and_the_posterior_is_not():
-    generator = np.random.default_rng(8)
-    x = generator.normal(size=(40, 6)).astype(np.float32)
-    y = (x[:, 0] - 0.7 * x[:, 1] + NOISE * generator.normal(size=40)).astype(np.float32)
-    scale = 0.05
-    table = {"*.kernel": priors.laplace(scale), "*": dist.Normal(0.0, 1e-3)}
-    model = bnn.bayesian_network(LINEAR, table, bnn.likelihoods.gaussian(NOISE))
-
-    mode, step = np.zeros(6), NOISE**2 / np.linalg.eigvalsh(x.T @ x)[-1]
-    for _ in range(2000):  # proximal gradient steps
-        moved = mode - step * x.T @ (x @ mode - y) / NOISE**2
-        mode = np.sign(moved) * np.maximum(np.abs(moved) - step / scale, 0)
-
-    energy = jax.jit(
-        lambda w: potential_energy(
-            model, (x, y), {}, {"net/Dense_0.kernel": w[:, None], "net/Dense_0.bias": jnp.zeros(1)}
-        )
-    )
-    zero = mode == 0
-    assert zero.sum() >= 3 and not zero[:2].any()
-    around = mode + 0.02 * generator.normal(size=(50, 6))
-    assert all(energy(w) > energy(mode) for w in around)  # the mode of the program's density
-
-    posterior = bnn.sample(
-        HMC(model, num_steps=8, trajectory_length=None),
-        x,
-        y,
-        warmup=200,
-        draws=500,
-        chains=1,
-        progress=False,
-    )
-    draws = posterior.draws["net.Dense_0.kernel"][0, ..., 0]
-    assert np.all(draws != 0)
-    spread = draws[:, zero].std(axis=0)
-    assert np.all(spread > 0.02)
-    # Weights that are zero at the mode are hardly ever near zero in the posterior.
-    assert np.mean(np.abs(draws[:, zero]) < 0.01 * spread) < 0.1

@@ -12,6 +12,8 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import distance_to_reference
 from bayesnn_ppl.modeling.temperature import ColdModel
 
+pytestmark = pytest.mark.check
+
 NAMES = ("breast_cancer", "diabetes-ard", "wine-cold", "bostonHousing")
 # Of the wrong temperature: a hotter one there has modes between which chains hardly pass.
 FACTORS = {"bostonHousing": 2 / 3}

@@ -22,12 +22,6 @@ def test_every_family_has_a_reference():
     assert {"bostonHousing", "concrete"} <= set(NAMES)
 
 
-def test_the_files_are_small():
-    files = [p for p in FOLDER.iterdir() if p.suffix in (".npz", ".json")]
-    assert {p.stem for p in files} == set(NAMES), "two files of each"
-    assert sum(p.stat().st_size for p in files) <= 3_000_000
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_two_samplers_agree_and_a_wrong_temperature_does_not(name):
     facts = bnn.references.load(name).facts
@@ -158,9 +152,7 @@ def test_distances_are_refused_where_they_mean_nothing():
     ):
         with pytest.raises(ValueError, match=message):
             distance_to_reference(values, reference)
-    with pytest.raises(
-        ValueError, match="no reference posterior 'wine-cool'. Did you mean `wine-cold`"
-    ):
+    with pytest.raises(ValueError, match="posterior 'wine-cool'. Did you mean `wine-cold`"):
         distance_to_reference(own, "wine-cool")
 
 

@@ -5,6 +5,8 @@ import pytest
 from bayesnn_ppl.report.gallery import gallery_page
 from tests.report.browser import asked_for, browser, colours, complaints, fits
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture(scope="module")
 def report_file(page, tmp_path_factory):

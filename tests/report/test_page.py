@@ -114,6 +114,7 @@ def test_labels(data):
     assert "How often each class" in words and "Reliability" in words
 
 
+@pytest.mark.check
 def test_ten_thousand_weights_are_below_eight_megabytes(large):
     posterior, x, y = large
     weights = sum(np.prod(a.shape[2:], dtype=int) for a in posterior.draws.values())

@@ -93,39 +93,6 @@ def test_every_axis_has_coordinates(tmp_path, finished):
         )
 
 
-def as_before(path):
-    """Make the store one of the version before axes had names."""
-    for file in (path / "posterior.zarr").glob("*/*/zarr.json"):
-        metadata = json.loads(file.read_text())
-        name, axes = file.parent.name, metadata["dimension_names"]
-        if len(axes) == 1 and name not in ("chain", "draw"):
-            for part in sorted(file.parent.rglob("*"), reverse=True):
-                part.rmdir() if part.is_dir() else part.unlink()
-            file.parent.rmdir()
-            continue
-        metadata["dimension_names"] = [
-            *axes[:2],
-            *(f"{name}_dim_{i}" for i in range(len(axes) - 2)),
-        ]
-        file.write_text(json.dumps(metadata))
-
-
-def test_a_run_of_the_version_before_is_read_with_names_and_goes_on(tmp_path):
-    path = tmp_path / "run"
-    stored(path).release()
-    as_before(path)
-    old = xr.open_datatree(path / "posterior.zarr", engine="zarr", consolidated=False)
-    assert f"{KERNEL}_dim_0" in old["posterior"].dims and "row" not in old["predictions"].dims
-    check_names(storage.read(path))
-    run = RunFolder.reopen(path)
-    run.append(block(20, 30))
-    run.commit(None, phase="sample", done=30)
-    run.release()
-    tree = storage.read(path)
-    assert tree["posterior"][KERNEL].values[0, :, 0, 0].tolist() == list(range(30))
-    assert tree["predictions"]["mean"].sizes["row"] == 5
-
-
 def log_likelihood(draws=20):
     known = {"chain": [0, 1], "draw": np.arange(draws), "row": [0, 1, 2]}
     values = np.zeros((2, draws, 3), np.float32)

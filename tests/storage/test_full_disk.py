@@ -50,9 +50,7 @@ def test_a_full_disk_keeps_what_was_committed_and_the_run_goes_on(small_disk):
     disk, enlarge = small_disk
     path = disk / "run"
     folder = RunFolder.create(path, {"chains": 2})
-    with pytest.raises(
-        OSError, match=r"No space left.*draws per chain that were committed"
-    ) as error:
+    with pytest.raises(OSError, match="space left.*draws per chain that were committed") as error:
         for number in range(100):
             commit(folder, number)
     assert error.value.errno == errno.ENOSPC

@@ -184,18 +184,6 @@ def test_a_writer_killed_after_it_sent_a_commit_goes_on(monkeypatch, by):
     np.testing.assert_array_equal(weights(ADDRESS), EXPECTED)
 
 
-def test_nothing_is_sent_twice(flaky):
-    sent = []
-    flaky.failing = lambda call, path: call == "put_file" and sent.append(path)
-    folder = begun()
-    commit(folder, 0)
-    before = len(sent)
-    file = next(iter(folder.commit_record["checkpoint"]))["file"]
-    folder.mirror.put([file])  # as a process of several does, before the commit
-    folder.mirror.send(strict=True)
-    assert [path for path in sent[before:] if "/checkpoint/" in path] == [f"/bucket/run/{file}"]
-
-
 def test_two_writers_are_noticed_and_neither_loses_a_draw(caches, monkeypatch):
     first = begun()
     commit(first, 0)

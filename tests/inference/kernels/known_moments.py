@@ -6,12 +6,42 @@ import numpyro
 import numpyro.distributions as dist
 
 import bayesnn_ppl as bnn
-from tests.inference.test_exactness import closed_form, coefficients, worst_deviation
+from bayesnn_ppl.diagnostics import ess_bulk
+
+NOISE = 0.5  # of `closed_form` and LINEAR
+
+
+def closed_form(x, y, *, likelihood_temperature=1.0, posterior_temperature=1.0):
+    phi = np.column_stack([x, np.ones(len(x))]).astype(float)
+    evidence = phi.T @ phi / (NOISE**2 * likelihood_temperature)
+    precision = (np.eye(phi.shape[1]) + evidence) / posterior_temperature
+    covariance = np.linalg.inv(precision)
+    weighted = phi.T @ y / (NOISE**2 * likelihood_temperature * posterior_temperature)
+    return covariance @ weighted, covariance
+
+
+def coefficients(posterior):
+    draws = posterior.draws
+    kernel = draws["net.Dense_0.kernel"][..., 0]
+    return np.concatenate([kernel, draws["net.Dense_0.bias"]], axis=-1).astype(float)
+
+
+def worst_deviation(theta, mean, covariance):
+    """The largest distance of a first or second moment from its true value, in MCSE."""
+    centred = theta - mean
+    i, j = np.triu_indices(len(mean))
+    quantities = np.concatenate([centred, centred[..., i] * centred[..., j]], axis=-1)
+    expected = np.concatenate([np.zeros(len(mean)), covariance[i, j]])
+    ess = np.asarray(ess_bulk(quantities))
+    assert ess.min() > 400, "check ESS before bias"
+    mcse = quantities.std(axis=(0, 1)) / np.sqrt(ess)
+    return np.max(np.abs(quantities.mean(axis=(0, 1)) - expected) / mcse)
+
 
 # The data say nothing about the parameters of the programs here: the prior is the posterior.
 NO_DATA = np.zeros((4, 1), np.float32), np.zeros(4, np.float32)
 SETTINGS = dict(chains=4, seed=1, progress=False)
-LINEAR = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(0.5))
+LINEAR = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
 
 
 def unrelated_data(x, y, batch_size):
@@ -20,13 +50,6 @@ def unrelated_data(x, y, batch_size):
         numpyro.sample("y", dist.Normal(jnp.zeros(x.shape[0]), 1.0), obs=y)
 
 
-def rotated(d, condition):
-    """A covariance of this condition number, no eigenvector along an axis."""
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
-    return (basis * np.geomspace(1.0, 1.0 / condition, d)) @ basis.T
-
-
-ROTATED = rotated(4, 1e4)
 ALIGNED = np.diag(np.geomspace(1.0, 1e-4, 4))
 
 
@@ -77,3 +100,17 @@ def linear_deviation(kernel, x, y, *, temperatures=None, **settings):
     """Likewise for Bayesian linear regression with known noise."""
     posterior = bnn.sample(kernel, x, y, **(SETTINGS | settings))
     return worst_deviation(coefficients(posterior), *closed_form(x, y, **(temperatures or {})))
+
+
+def scale_model(x, y=None, *, batch_size=None):
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+        x, y = bnn.minibatch(x, y)
+        numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
+
+
+def half_space(x, y=None, *, batch_size=None):
+    """N(0, I) without the half space a > 1, where the density is NaN."""
+    theta = numpyro.sample("theta", dist.Normal(0.0, 1.0).expand([3]))
+    numpyro.factor("hole", 0 * jnp.sqrt(1.0 - theta[0]))
+    unrelated_data(x, y, batch_size)

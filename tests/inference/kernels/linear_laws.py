@@ -19,7 +19,7 @@ from scipy.optimize import root
 from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import sgld_step
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import thermostat_step
-from tests.inference.test_exactness import NOISE
+from tests.inference.kernels.known_moments import NOISE
 
 
 class Method(NamedTuple):

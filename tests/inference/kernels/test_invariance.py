@@ -112,6 +112,7 @@ EXACT = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", EXACT)
 def test_an_exact_kernel_leaves_the_posterior_unchanged(name):
     """And moves draws of a slightly wrong one: prior sd × 1.05, T = 0.95, likelihood × 0.95."""
@@ -156,6 +157,7 @@ BIASED = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", BIASED)
 def test_the_bias_without_an_accept_step_goes_with_the_step(name):
     """Seen at a long step; at a sixteenth of it gone, to what so many replications resolve."""

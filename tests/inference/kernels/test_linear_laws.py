@@ -6,7 +6,7 @@ import pytest
 
 from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
 from bayesnn_ppl.inference.schedules.simple import Cyclical
-from tests.inference.kernels.linear_laws import METHODS, Rows, explicit, law, minibatch_law
+from tests.inference.kernels.linear_laws import METHODS, explicit, law
 
 PRECISION = np.array([[3.0, 1.0, 0.4], [1.0, 2.0, -0.3], [0.4, -0.3, 1.0]])
 MASS = np.array([0.5, 1.0, 4.0])
@@ -60,14 +60,6 @@ def test_the_law_is_exactly_the_documented_one(name, mass):
     np.testing.assert_allclose(found.part(0, 3), position, atol=1e-12)
     if momentum is not None:
         np.testing.assert_allclose(found.part(1, 3), momentum, atol=1e-12)
-
-
-def test_the_figures_of_the_momentum_under_symplectic_euler():
-    """At β = 0.9: 1.0526 as h → 0, 1.111 at h²λ = 0.2, 1.212 at 0.5."""
-    curvatures = np.diag([1e-6, 0.2, 0.5])
-    settings = dict(step_size=1.0, momentum_decay=0.9, temperature=1.0, mass=np.ones(3))
-    momentum = law(METHODS["symplectic_euler"], curvatures, settings).part(1, 3)
-    np.testing.assert_allclose(np.diag(momentum), [1.0526, 1.1111, 1.2121], atol=5e-5)
 
 
 FAULTS = {
@@ -154,14 +146,6 @@ def cycle(peak, steps):
     ]
 
 
-def test_friction_is_constant_in_a_cycle():
-    """β' = 1 - c(1 - β) with c the factor of the time step."""
-    settings = cycle(0.04, 8)
-    c = (1 + np.cos(np.pi * np.arange(8) / 8)) / 2
-    np.testing.assert_allclose([s["step_size"] for s in settings], 0.04 * c**2, rtol=1e-5)
-    np.testing.assert_allclose([1 - s["momentum_decay"] for s in settings], c * 0.26, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("name", "expectation"),
     [("symplectic_euler", 1), ("BBK", 1), ("BAOAB", 2), ("OBABO", 2), ("position_verlet", 2)],
@@ -182,30 +166,3 @@ def test_faults_are_caught_in_a_cycle(fault):
     right = law(METHODS["BAOAB"], PRECISION, *steps).part(0, 3)
     wrong = law(METHODS["BAOAB"], PRECISION, *steps, **FAULTS[fault]).part(0, 3)
     assert np.linalg.norm(wrong - right) > 0.05 * np.linalg.norm(right)
-
-
-def test_an_unstable_step_has_no_law():
-    with pytest.raises(ValueError, match="unstable: its spectral radius is 2"):
-        law(METHODS["BAOAB"], PRECISION, SETTINGS | {"step_size": 4.0})
-
-
-def test_minibatches_in_one_dimension():
-    """SGLD's second moments by hand: 1 - ε H_i is random, and so is H_i μ - v_i."""
-    generator = np.random.default_rng(0)
-    matrices, vectors = generator.uniform(1, 3, size=(7, 1, 1)), generator.normal(size=(7, 1))
-    settings = dict(step_size=0.2, temperature=0.4, mass=1.0, momentum_decay=0.0)
-    found = minibatch_law(METHODS["SGLD"], Rows(matrices, vectors), 5, settings)
-    curvatures, pulls = matrices[:, 0, 0], vectors[:, 0]
-    mean = pulls.mean() / curvatures.mean()
-    noise = 2 * 0.2 * 0.4 + 0.2**2 * np.var(curvatures * mean - pulls) / 5
-    contraction = (1 - 0.2 * curvatures.mean()) ** 2 + 0.2**2 * np.var(curvatures) / 5
-    np.testing.assert_allclose(found.mean, mean)
-    np.testing.assert_allclose(found.covariance, noise / (1 - contraction))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_minibatches_of_equal_rows_are_the_data(name):
-    rows = Rows(np.broadcast_to(PRECISION, (4, 3, 3)), np.zeros((4, 3)))
-    found = minibatch_law(METHODS[name], rows, 2, SETTINGS)
-    exact = law(METHODS[name], PRECISION, SETTINGS)
-    np.testing.assert_allclose(found.covariance, exact.covariance, atol=1e-12)

@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+
+from bayesnn_ppl.data import load_csv, read_features, uci_split_indices
+
+
+def table(rows=30, **columns):
+    """A regular table as a mapping from column to cells; `columns` replaces or adds some."""
+    generator = np.random.default_rng(0)
+    cells = {name: generator.normal(size=rows).round(3).tolist() for name in ("age", "income")}
+    cells["price"] = generator.normal(10, 2, rows).round(3).tolist()
+    return cells | columns
+
+
+def write(path, cells, delimiter=","):
+    lines = [delimiter.join(cells)]
+    lines += [delimiter.join(map(str, row)) for row in zip(*cells.values(), strict=True)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def replaced(name, row, value, rows=30):
+    cells = table(rows)
+    cells[name][row] = value
+    return cells
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "houses.csv"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_regression_from_any_delimiter(path, delimiter):
+    cells = table()
+    dataset = load_csv(write(path, cells, delimiter), target="price", split=1)
+    assert dataset.task == "regression" and dataset.feature_names == ("age", "income")
+    assert dataset.name == "houses" and dataset.target_name == "price"
+    train, test = (rows[1] for rows in uci_split_indices(30, 2))
+    x, y = dataset.test
+    np.testing.assert_allclose(
+        x, dataset.standardisation.apply_x(np.c_[cells["age"], cells["income"]][test]), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        y.standardisation.undo_y(y), np.array(cells["price"])[test], rtol=1e-5
+    )
+    assert dataset.standardisation.y_mean == pytest.approx(np.mean(np.array(cells["price"])[train]))
+    raw = load_csv(path, target="price", split=1, standardise=False)
+    np.testing.assert_allclose(raw.test.y, np.array(cells["price"])[test], rtol=1e-6)
+    assert raw.sha256 == dataset.sha256
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "names"),
+    [
+        (["red", "blue", "green"] * 10, None, ("blue", "green", "red")),
+        (["True", "False"] * 15, None, ("False", "True")),
+        ([0, 1] * 15, None, ("0", "1")),
+        ([1, 10, 9] * 10, "classification", ("1", "9", "10")),
+        (["1.0", "2.0"] * 15, "classification", ("1", "2")),
+        ([1, 2, 3] * 10, None, None),
+        ([0, 1] * 15, "regression", None),
+        ([0.5, 1.5] * 15, None, None),
+    ],
+)
+def test_the_task_follows_the_target(path, cells, task, names):
+    dataset = load_csv(
+        write(path, table(price=cells)), target="price", task=task, standardise=False
+    )
+    assert dataset.class_names == names
+    assert dataset.task == ("regression" if names is None else "classification")
+    test = uci_split_indices(30, 1)[1][0]
+    expected = [cells[row] for row in test]
+    if names is None:
+        np.testing.assert_allclose(dataset.test.y, expected)
+    else:
+        found = [names[label] for label in dataset.test.y]
+        assert found == [str(cell).removesuffix(".0") for cell in expected]
+
+
+def test_what_spreadsheets_write_is_understood(path):
+    lines = ['\ufeff"age", "net, income",flag, price ']
+    lines += [f'{i},"{i * 2}", {bool(i % 2)},{i % 7}.5' for i in range(20)]
+    path.write_text("\r\n".join(lines) + "\r\n\r\n", encoding="utf-8")
+    dataset = load_csv(path, target="price", standardise=False)
+    assert dataset.feature_names == ("age", "net, income", "flag")
+    assert set(np.unique(dataset.train.x[:, 2])) == {0.0, 1.0}
+
+
+REFUSED = {  # what is refused of a table alone; the rest is in the tests of arrays
+    "no target": (table(), {"target": None}, "needs a target.*`age`, `income`, `price`"),
+    "unknown target": (table(), {"target": "prise"}, "no column `prise`.*Did you mean `price`"),
+    "missing target": (replaced("price", 4, ""), {}, "`price`.* in 1 of 30 rows, first at row 5"),
+    "blank feature": (replaced("income", 6, ""), {}, r"`income` \(1 of 30 rows, first at row 7\)"),
+    "huge feature": (replaced("age", 2, "1e300"), {}, r"`age` \(1 .*row 3.*"),
+    "text feature": (replaced("age", 9, "old"), {}, r"`age` \('old' at row 10\).*Encode"),
+    "few rows": (table(rows=9), {}, "has 9 rows of data, but at least 10"),
+    "one bad cell": (replaced("price", 3, "n.n."), {}, "the text 'n.n.' at row 4"),
+    "number classes": (table(), {"task": "classification"}, "at row 1.*is no class label"),
+    "fraction": (table(), {"test_fraction": 1.0}, "`test_fraction` must be 0 or more and below 1"),
+    "single column": ({"price": range(20)}, {}, "the single column `price`"),
+    "row number": (table() | {" ": range(30)}, {}, "Column 4 of the file .* has no name"),
+    "no header": ({"1.5": [1, 2], "2": [3, 4]}, {}, "must be a header"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_tables_are_refused(path, case):
+    cells, options, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message) as error:
+        load_csv(write(path, cells), **{"target": "price"} | options)
+    assert case == "fraction" or str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n  \n", "is empty"),
+        (b"a,b,a\n1,2,3\n", "several columns of one name: `a`"),
+        (b"a,price\n" + b"1,2\n" * 5 + b"1,2,3\n" + b"1,2\n" * 9, "not a regular table"),
+        (b"a,price\n" + b"1,2,9\n" * 20, "not a regular table"),
+        (b"a,b,price\n" + b"1,2,3\n" * 12 + b"1,2\n", "`price`.* in 1 of 13 rows.*row 13"),
+        (b"a,price\n\xff\xfe,1\n", "not UTF-8"),
+        (b"a;price\n" + b"1,5;2,5\n" * 12, "`a` .*comma, such as '1,5'.*decimals with a point"),
+    ],
+)
+def test_malformed_files_are_refused(path, content, message):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_csv(path, target="price")
+
+
+def test_missing_files_are_refused(path, tmp_path):
+    with pytest.raises(FileNotFoundError, match="houses.csv` does not exist"):
+        load_csv(path, target="price")
+    with pytest.raises(FileNotFoundError, match="is a folder"):
+        load_csv(tmp_path, target="price")
+
+
+def test_a_class_without_training_rows_is_refused(path):
+    labels = np.array(["a", "b"] * 20, dtype=object)
+    labels[uci_split_indices(40, 1)[1][0][:2]] = "rare"
+    cells = table(rows=40, price=labels.tolist())
+    with pytest.raises(ValueError, match="never in its training rows: `rare`.*another `split`"):
+        load_csv(write(path, cells), target="price")
+    assert load_csv(path, target="price", split=1).classes == 3
+
+
+def test_a_target_that_is_constant_in_training_is_refused(path):
+    values = np.zeros(30)
+    values[uci_split_indices(30, 1)[1][0]] = 1.5
+    with pytest.raises(ValueError, match="constant in the 27 training rows"):
+        load_csv(write(path, table(price=values.tolist())), target="price")
+
+
+def test_new_rows_are_matched_by_name(path):
+    cells = table(rows=3)
+    write(path, {"income": cells["income"], "price": ["?"] * 3, "age": [1, 1, 1]})
+    x = read_features(path, ("age", "income"))
+    np.testing.assert_array_equal(x, np.c_[[1, 1, 1], cells["income"]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"Age": [1], "income": [2]}, "lacks 1 of the 2 features.*`age`.*Did you mean `Age`"),
+        ({"age": [], "income": []}, "no rows to predict"),
+        ({"age": [1, ""], "income": [2, 3]}, r"`age` \(1 of 2 rows, first at row 2\)"),
+        ({"age": [1, "x"], "income": [2, 3]}, "'x' at row 2"),
+    ],
+)
+def test_bad_new_rows_are_refused(path, cells, message):
+    with pytest.raises(ValueError, match=message):
+        read_features(write(path, cells), ("age", "income"))
