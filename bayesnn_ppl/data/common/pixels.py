@@ -1,7 +1,5 @@
 """Images as bytes, and the float32 inputs that a network sees."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

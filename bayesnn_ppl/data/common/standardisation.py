@@ -1,7 +1,5 @@
 """Standardisation: the affine map between the data's units and the network's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args

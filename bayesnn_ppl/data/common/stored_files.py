@@ -1,9 +1,9 @@
 """Files in the folder that the environment variable BAYESNN_DATA names."""
 
-from __future__ import annotations
-
+import hashlib
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +60,22 @@ def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.
         ) from error
 
 
+def require_shapes(
+    arrays: Mapping[str, np.ndarray],
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    advice: str = "Lay out a fresh copy.",
+) -> None:
+    """Refuse a file that lacks one of the arrays, or has one of another shape."""
+    for key, shape in shapes.items():
+        found = arrays[key].shape if key in arrays else "no such array"
+        if found != shape:
+            raise ValueError(
+                f"The file `{path}` must hold the array `{key}` of shape {shape}, but has "
+                f"{found}. {advice}"
+            )
+
+
 def verify(found: str, expected: str, what: str, path: Path) -> None:
     """Refuse content whose checksum is not the published one.
 
@@ -76,3 +92,31 @@ def verify(found: str, expected: str, what: str, path: Path) -> None:
             "differ, so results would not be comparable. Lay out a fresh copy; data of your own "
             "are loaded by path."
         )
+
+
+def verify_arrays(
+    arrays: Mapping[str, np.ndarray], checksums: Mapping[str, str], name: str, path: Path
+) -> None:
+    """Refuse arrays of which one is absent or not the published one; make them read-only.
+
+    Args:
+        checksums: array -> SHA-256 of its bytes, or the MD5 of the idx file that would hold it.
+
+    Raises:
+        ValueError: an array is absent, or its checksum differs.
+    """
+    for key, expected in checksums.items():
+        if key not in arrays:
+            raise ValueError(
+                f"`{path}` must hold the array `{key}`, but has no such array. Lay out a "
+                "fresh copy."
+            )
+        array = np.ascontiguousarray(arrays[key])
+        idx = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+        found = (
+            hashlib.md5(idx + array.tobytes(), usedforsecurity=False)
+            if len(expected) == 32
+            else hashlib.sha256(array)
+        )
+        verify(found.hexdigest(), expected, f"The array `{key}` of the data set `{name}`", path)
+        arrays[key].flags.writeable = False

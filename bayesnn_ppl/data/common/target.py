@@ -1,7 +1,5 @@
 """Targets and new inputs that remember the standardisation of the data set they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self, cast
 

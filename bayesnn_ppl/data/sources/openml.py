@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.tables.frames import find_target, from_frame
 
@@ -47,13 +47,8 @@ def load_openml(
     subject = f"The OpenML data set `{name}`"
     bunch = _fetch(name, data_dir, subject)
     table = bunch.frame
-    origin = checks.Origin(
-        table=subject,
-        target="The target",
-        first_row=0,
-        counting="the first row is row 0",
-        missing="missing, NaN or infinite (or beyond the range of float32)",
-    )
+    missing = "missing, NaN or infinite (or beyond the range of float32)"
+    origin = checks.Origin(subject, "The target", missing=missing)
     named = list(bunch.target_names)
     if target is None and len(named) == 1:
         target = named[0]
@@ -63,13 +58,11 @@ def load_openml(
     details = bunch.details
     return from_frame(
         _numbered(table, target, subject),
+        origin,
+        Preparation(test_fraction, split, standardise),
         name=f"openml:{details['name']}",
-        origin=origin,
         target=target,
         task=task,
-        test_fraction=TEST_FRACTION if test_fraction is None else test_fraction,
-        split=split,
-        standardise=standardise,
         description=f"Data set {details['id']} of OpenML, `{details['name']}` version "
         f"{details['version']}.",
     )

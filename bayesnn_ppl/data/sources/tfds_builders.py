@@ -1,7 +1,5 @@
 """Builders of TensorFlow Datasets: found by name, and prepared without TensorFlow."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -4,8 +4,6 @@ Nothing is remembered between steps, so a run that goes on after a crash takes t
 would have taken.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data larger than the memory: rows that are read from a file while a run needs them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,16 +48,16 @@ class Stream:
         self._piece_rows = max(1, _PIECE_BYTES // max(1, row_bytes))
 
     @property
-    def x(self) -> StreamedColumn:
+    def x(self) -> "StreamedColumn":
         """The inputs, as `sample` takes them."""
         return StreamedColumn(self, "x", (self.rows, *self._first[0].shape[1:]))
 
     @property
-    def y(self) -> StreamedColumn:
+    def y(self) -> "StreamedColumn":
         """The targets."""
         return StreamedColumn(self, "y", (self.rows, *self._first[1].shape[1:]))
 
-    def __iter__(self) -> Iterator[StreamedColumn]:
+    def __iter__(self) -> Iterator["StreamedColumn"]:
         return iter((self.x, self.y))
 
     def _repr_html_(self) -> str:

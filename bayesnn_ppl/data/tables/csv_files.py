@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,12 +109,7 @@ def _header(path: Path) -> tuple[str, list[str]]:
             f"The first row of the file `{path}` holds numbers only ({checks.listing(columns)}), "
             "but must be a header with the names of the columns. Add one."
         )
-    repeated = [name for name, count in Counter(columns).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"The file `{path}` has several columns of one name: "
-            f"{checks.listing(f'`{name}`' for name in repeated)}. Rename or remove them."
-        )
+    checks.check_columns(columns, f"The file `{path}`", "Rename or remove them.")
     return delimiter, columns
 
 

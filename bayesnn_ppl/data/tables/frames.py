@@ -10,8 +10,10 @@ import numpy as np
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.arrays import user_dataset
+from bayesnn_ppl.data.common.checks import lower
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.common.splits import Preparation
+from bayesnn_ppl.data.common.standardisation import Task
 
 if TYPE_CHECKING:
     import pandas
@@ -35,14 +37,12 @@ def as_pandas(table: Any) -> pandas.DataFrame | None:
 
 def from_frame(
     table: pandas.DataFrame,
+    origin: checks.Origin,
+    preparation: Preparation,
     *,
     name: str,
-    origin: checks.Origin,
     target: str | None,
     task: Task | None,
-    test_fraction: float,
-    split: int,
-    standardise: Units,
     description: str,
 ) -> Dataset:
     """A `Dataset` from a table of numbers and its target column, split by the published rule.
@@ -64,13 +64,11 @@ def from_frame(
     x = numbers(table, features, origin)
     y, class_names = labels_or_numbers(table[target], task, origin)
     return user_dataset(
-        name,
         x,
         y,
-        origin=origin,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
+        origin,
+        preparation,
+        name=name,
         feature_names=features,
         target_name=target,
         class_names=class_names,
@@ -93,12 +91,7 @@ def frame_columns(
     table: Any
     origin = replace(origin, table="The frame `x`")
     names = [str(name) for name in frame.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(
-            f"{origin.table} has several columns of one name: "
-            f"{checks.listing(f'`{name}`' for name in repeated)}. Every column needs its own."
-        )
+    checks.check_columns(names, origin.table, "Every column needs its own.")
     if isinstance(frame, pandas.DataFrame):
         table = frame.set_axis(names, axis=1)
         index = getattr(y, "index", None)
@@ -139,11 +132,6 @@ def target_column(
             targets, classes = labels_or_numbers(column, task, told)
             return targets, str(name or "y"), classes
     return y, str(name or "y"), None
-
-
-def lower(subject: str) -> str:
-    """The subject of a sentence, to stand inside one."""
-    return subject[0].lower() + subject[1:]
 
 
 def find_target(
