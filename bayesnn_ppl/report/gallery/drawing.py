@@ -257,9 +257,8 @@ def _still(
             axis.plot(*points.T, ".", markersize=1.6, color=palette(0))
             if not particles:
                 axis.plot(*chain[:40].T, linewidth=0.5, color=palette(1))
-            axis.set(
-                xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[-4, 0, 4], yticks=[-4, 0, 4]
-            )
+            axis.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[-4, 0, 4])
+            axis.set_yticks([-4, 0, 4])
             if i == 0:
                 axis.set_title(sampler, fontsize=9)
         axes[i, 0].set_ylabel(f"{target}\nsecond coordinate", fontsize=7)
