@@ -40,13 +40,7 @@ class Method:
     """
 
     def __init__(
-        self,
-        method: Any,
-        x: np.ndarray,
-        y: np.ndarray,
-        sampling: Sampling | None,
-        *,
-        float64: bool,
+        self, method: Any, x: np.ndarray, y: np.ndarray, sampling: Sampling | None, *, float64: bool
     ) -> None:
         self._float64 = float64
         self.independent = sampling is None
@@ -67,11 +61,8 @@ class Method:
                 method,
                 x,
                 y,
-                warmup=sampling.warmup,
-                chains=sampling.chains,
+                **{n: getattr(sampling, n) for n in ("warmup", "chains", "init", "thinning")},
                 chain_method="parallel",
-                init=sampling.init,
-                thinning=sampling.thinning,
                 until=None,
                 **shared,
             )
@@ -141,24 +132,15 @@ def built(method: Any, model: Any) -> Any:
     )
 
 
-def chosen_sampling(
-    method: Any,
-    *,
-    warmup: int | None,
-    draws: int | None,
-    chains: int | None,
-    thinning: int | None,
-    init: Any,
-) -> Sampling | None:
-    """The sampling of a kernel with defaults filled in; None of an approximation.
+def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
+    """The sampling of a kernel, where None means the default; None of an approximation.
 
     Raises:
         TypeError, ValueError: a setting that an approximation does not have, or out of range.
     """
-    given = {"warmup": warmup, "draws": draws, "chains": chains, "thinning": thinning, "init": init}
+    given = {name: value for name, value in settings.items() if value is not None}
     if not isinstance(method, MCMCKernel):
-        wrong = [f"`{name}`" for name, value in given.items() if value is not None]
-        if wrong:
+        if wrong := [f"`{name}`" for name in given]:
             raise ValueError(
                 f"{' and '.join(wrong)} are settings of a kernel, and "
                 f"{type(method).__name__} is an approximation: give it its own settings, such as "
@@ -166,11 +148,12 @@ def chosen_sampling(
             )
         return None
     many = _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS
-    draws = whole_number(_DRAWS if draws is None else draws, "`draws`", at_least=1)
-    chains = whole_number(many if chains is None else chains, "`chains`", at_least=1)
+    draws = whole_number(given.get("draws", _DRAWS), "`draws`", at_least=1)
+    chains = whole_number(given.get("chains", many), "`chains`", at_least=1)
     if draws * chains < 14:
         raise ValueError(
             f"{chains} chains of {draws} draws are too few to rank a parameter among: "
             "7 nearly independent draws are needed. Give more `draws`."
         )
-    return Sampling(_WARMUP if warmup is None else warmup, draws, chains, thinning or 1, init)
+    thinning = settings["thinning"] or 1
+    return Sampling(given.get("warmup", _WARMUP), draws, chains, thinning, settings["init"])

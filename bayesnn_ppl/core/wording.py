@@ -1,6 +1,22 @@
-"""Numbers and chains as a sentence writes them."""
+"""Numbers and chains as a sentence writes them, and results as JSON."""
 
+import json
 import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def json_text(value: Any) -> str:
+    """`value` as JSON text, in which NaN and infinities are null."""
+
+    def finite(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {str(key): finite(item) for key, item in part.items()}
+        if isinstance(part, list | tuple):
+            return [finite(item) for item in part]
+        return None if isinstance(part, float) and not math.isfinite(part) else part
+
+    return json.dumps(finite(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def round_up(value: float) -> int:
