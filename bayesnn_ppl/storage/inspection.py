@@ -8,15 +8,8 @@ from bayesnn_ppl.storage.derived import read_groups
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.hostile import check_chunk, packing_of
-from bayesnn_ppl.storage.reading import (
-    DAMAGE,
-    STORE,
-    chunk_file,
-    committed_chunks,
-    journal_blocks,
-    read_parts,
-    stored_groups,
-)
+from bayesnn_ppl.storage.reading import DAMAGE, journal_blocks, read_parts
+from bayesnn_ppl.storage.zarr_store import STORE, chunk_file, committed_chunks, stored_groups
 
 __all__ = ["check", "repair"]
 
