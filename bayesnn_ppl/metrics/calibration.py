@@ -136,9 +136,14 @@ def expected_calibration_error(
     Raises:
         ValueError: the variant is unknown; else as `reliability`.
     """
+    require_variant(variant)
+    return _error(probabilities, labels, *VARIANTS[variant])
+
+
+def require_variant(variant: str) -> None:
+    """Raise ValueError unless it is the name of one of `VARIANTS`."""
     if variant not in VARIANTS:
         raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
-    return _error(probabilities, labels, *VARIANTS[variant])
 
 
 def _error(probabilities: ArrayLike, labels: ArrayLike, binning: Binning, bins: int) -> float:

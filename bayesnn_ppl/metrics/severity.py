@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesnn_ppl.metrics.calibration import VARIANTS, Variant, expected_calibration_error
+from bayesnn_ppl.metrics.calibration import (
+    Variant,
+    expected_calibration_error,
+    require_variant,
+)
 from bayesnn_ppl.metrics.checks import far_inputs_expected
 from bayesnn_ppl.metrics.evaluation import exact_targets, log_scores
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
@@ -47,8 +51,7 @@ def by_severity(
     """
     import pandas as pd
 
-    if variant not in VARIANTS:
-        raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
+    require_variant(variant)
     if isinstance(batches, Mapping):
         # All at once, so that a bad key does not cost the predictions before it.
         for key in batches:

@@ -13,12 +13,13 @@ from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 VARIABLE = "BAYESNN_DATA"
 
 
-def locate(relative: str, name: str, contents: str) -> Path:
-    """The path of a file of the data set `name`.
+def find_file(relative: str, subject: str, more: str = "") -> Path:
+    """The path of a file in that folder.
 
     Args:
         relative: its place in the folder, with `/` between folders.
-        contents: what it is, as the end of the sentence "It is ...", without a full stop.
+        subject: what is read from it, as the subject of a sentence.
+        more: further sentences of the error.
 
     Raises:
         FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
@@ -33,10 +34,13 @@ def locate(relative: str, name: str, contents: str) -> Path:
         else f"the environment variable {VARIABLE} is not set. Lay the file at "
         f"`<folder>/{relative}` and set {VARIABLE} to <folder>"
     )
-    raise FileNotFoundError(
-        f"The data set `{name}` is read from a file, and {state}. It is {contents}. "
-        "Data sets that need no file are listed by `names()`, for example `diabetes`."
-    )
+    raise FileNotFoundError(f"{subject} is read from a file, and {state}.{more}")
+
+
+def locate(relative: str, name: str, contents: str) -> Path:
+    """The path of a file of the data set `name`, which is `contents`; as `find_file`."""
+    hint = "Data sets that need no file are listed by `names()`, for example `diabetes`."
+    return find_file(relative, f"The data set `{name}`", f" It is {contents}. {hint}")
 
 
 def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
