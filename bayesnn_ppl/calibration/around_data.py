@@ -10,8 +10,6 @@ from bayesnn_ppl.calibration.truths import ORDER, seed_of
 from bayesnn_ppl.diagnostics.convergence.measures import ess_bulk
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["own_posterior", "take_around"]
-
 _AROUND_DRAWS = 4  # draws around the data for each replication, of which one is taken
 
 
@@ -36,11 +34,7 @@ def own_posterior(
 def take_around(
     kept: Replications, posterior: Posterior, probe: np.ndarray, replications: int, seed: int
 ) -> float | None:
-    """Choose the parameters that new data are simulated from; returns their effective sample size.
-
-    Raises:
-        ValueError: there are fewer draws than replications, or no weights.
-    """
+    """Choose the parameters that new data are simulated from; returns their ESS."""
     run, arrays = posterior.provenance, posterior.draws
     if not arrays:
         raise ValueError(

@@ -11,8 +11,6 @@ from bayesnn_ppl.calibration.record import Line
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.diagnostics.convergence.rank_uniformity import RankTest, holm, rank_test
 
-__all__ = ["LEVELS", "QuantityCalibration", "Status", "judge_quantities", "overall_status"]
-
 type Status = Literal[
     "calibrated", "too narrow", "too wide", "shifted", "not calibrated", "not judged"
 ]

@@ -15,8 +15,6 @@ from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
 from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["Method", "Sampling", "built", "chosen_sampling"]
-
 _WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 150, 150, 2, 4
 
 
@@ -81,11 +79,7 @@ class Method:
             return self._ready.describe(None)
 
     def posterior(self, y: np.ndarray, seed: int, *, draws: int | None = None) -> Posterior:
-        """Draws given y; compiles nothing where an earlier call has.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C came, and the draws are not all there.
-        """
+        """Draws given y; compiles nothing where an earlier call has."""
         y = y.astype(np.int32) if self.summary.discrete else y
         if isinstance(self._ready, Plan):
             plan = replace(self._ready, y=y, seed=seed)
@@ -102,11 +96,7 @@ class Method:
 
 
 def built(method: Any, model: Any) -> Any:
-    """`method`, or what it builds from `model`.
-
-    Raises:
-        TypeError: it is neither a kernel, nor an approximation, nor a function that makes one.
-    """
+    """`method`, or what it builds from `model`."""
     if isinstance(method, MCMCKernel):
         return method
     if isinstance(method, Approximation) and not isinstance(method, type):
@@ -133,11 +123,7 @@ def built(method: Any, model: Any) -> Any:
 
 
 def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
-    """The sampling of a kernel, where None means the default; None of an approximation.
-
-    Raises:
-        TypeError, ValueError: a setting that an approximation does not have, or out of range.
-    """
+    """The sampling of a kernel, where None means the default; None of an approximation."""
     given = {name: value for name, value in settings.items() if value is not None}
     if not isinstance(method, MCMCKernel):
         if wrong := [f"`{name}`" for name in given]:

@@ -22,17 +22,10 @@ from numpyro import handlers
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
-from bayesnn_ppl.diagnostics.prior.traced_model import (
-    Kind,
-    forward,
-    functions_at,
-    inspect_prior,
-)
+from bayesnn_ppl.diagnostics.prior.traced_model import Kind, forward, functions_at, inspect_prior
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 from bayesnn_ppl.posterior.posterior import Posterior
-
-__all__ = ["DENSITIES", "Quantities"]
 
 DENSITIES = ("log likelihood", "log prior", "log joint")
 _MOST_WEIGHTS = 8  # of a linear model
@@ -51,10 +44,6 @@ class Quantities:
         probe: inputs (M, ...) at which functions are ranked.
         given: the user's own quantities.
         float64: compute in double precision.
-
-    Raises:
-        ValueError: the truth has no prior to draw from; see `prior_predictive`.
-        TypeError: a quantity of the user's is not a number.
     """
 
     def __init__(

@@ -16,8 +16,6 @@ import numpy as np
 from bayesnn_ppl.storage import writing_to
 from bayesnn_ppl.storage.files import write_bytes, write_json
 
-__all__ = ["CalibrationFolder", "Replications", "read_calibration"]
-
 _CONFIG, _LINES, _AROUND = "calibration.json", "replications.jsonl", "around.npz"
 _FORMAT = 1
 # What may differ when a calibration is resumed: more replications, another budget for the verdict.
@@ -54,10 +52,6 @@ class CalibrationFolder(Replications):
 
     Attributes:
         config: the settings, and what was found out since.
-
-    Raises:
-        FileExistsError: the folder holds something else.
-        ValueError: it holds a calibration with other settings; the sentence names them.
     """
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
@@ -111,12 +105,7 @@ class CalibrationFolder(Replications):
 
 
 def read_calibration(path: Path) -> tuple[dict[str, Any], dict[int, Line]]:
-    """The settings of a calibration on disk, and its replications by number.
-
-    Raises:
-        FileNotFoundError: the folder holds no calibration.
-        ValueError: a file is damaged.
-    """
+    """The settings of a calibration on disk, and its replications by number."""
     if not (path / _CONFIG).is_file():
         raise FileNotFoundError(
             f"`{path}` holds no calibration: there is no `{_CONFIG}`. Give the folder that was "

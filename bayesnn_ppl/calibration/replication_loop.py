@@ -14,8 +14,6 @@ from bayesnn_ppl.diagnostics.convergence.measures import ess_bulk
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["ReplicationLoop"]
-
 
 @dataclass(frozen=True)
 class ReplicationLoop:

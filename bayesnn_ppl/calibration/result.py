@@ -18,8 +18,6 @@ from bayesnn_ppl.calibration.record import Line, read_calibration
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.core.wording import json_text
 
-__all__ = ["Calibration", "judged"]
-
 
 @readable
 @dataclass(frozen=True, eq=False)
@@ -129,11 +127,7 @@ class Calibration:
 
 
 def judged(config: Mapping[str, Any], lines: Sequence[Line], *, interrupted: bool) -> Calibration:
-    """The verdict on replications.
-
-    Raises:
-        ValueError: fewer than two of them have draws.
-    """
+    """The verdict on replications."""
     whole = [line for line in lines if line["failed"] is None]
     if len(whole) < 2:
         raise ValueError(

@@ -25,8 +25,6 @@ from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["calibrate"]
-
 _FEWEST = 20  # replications
 _PROBES = 3
 

@@ -10,8 +10,6 @@ from bayesnn_ppl.calibration.judging import QuantityCalibration
 from bayesnn_ppl.core.arguments import html_table
 from bayesnn_ppl.diagnostics.convergence.rank_uniformity import smallest_effects
 
-__all__ = ["caption", "page", "short", "text", "title", "verdict"]
-
 _WIDTH = 88
 _MOST_NAMES = 4
 

@@ -12,8 +12,6 @@ from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedInputs
 
-__all__ = ["input_range", "standardised", "target_range", "warn_outside", "warn_targets_outside"]
-
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3
 _FEWEST_ROWS, _FEWEST, _NEARLY_ALL = 5, 3, 0.95  # rows, columns, share of rows
@@ -38,10 +36,6 @@ def standardised(x: Any, run: Mapping[str, Any]) -> StandardisedInputs:
     Args:
         x: (N, ..., features), or a table whose columns are matched by name.
         run: the provenance of the run.
-
-    Raises:
-        ValueError: units are not known, x is None, standardised already, or no array of finite
-            numbers; or a table that lacks a feature, or of a run that knows no names.
     """
     units = run["standardisation"]
     if x is None:

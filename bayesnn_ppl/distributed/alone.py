@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ALONE", "LOST", "Alone", "EndedTogether"]
-
 LOST = 75  # EX_TEMPFAIL of sysexits: `resume` continues the run
 
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Connection", "own_name"]
-
 _LINE_BYTES = 2**24  # of one message; more is no message of ours
 
 

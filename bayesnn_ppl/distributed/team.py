@@ -20,8 +20,6 @@ from typing import Any
 from bayesnn_ppl.distributed.alone import LOST, Alone, EndedTogether
 from bayesnn_ppl.distributed.connection import Connection, own_name
 
-__all__ = ["Team"]
-
 _BEAT_SECONDS = 1.0
 # Words of JAX's errors where a collective has lost its other end.
 _BROKEN_COLLECTIVE = ("Gloo", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection", "NCCL", "heartbeat")

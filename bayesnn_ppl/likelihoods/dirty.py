@@ -20,8 +20,6 @@ from bayesnn_ppl.likelihoods import augmentations
 from bayesnn_ppl.likelihoods.common.base import Likelihood
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
-__all__ = ["DirtyInputs", "DirtyLabels", "DirtyLikelihood", "dirty_likelihood"]
-
 
 class DirtyInputs(PseudoLikelihood):
     """Trains by log p at augmented inputs, or under dropout; predicts and scores by p without."""

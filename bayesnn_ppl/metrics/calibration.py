@@ -43,11 +43,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(
-    probabilities: ArrayLike,
-    labels: ArrayLike,
-    *,
-    bins: int = 20,
-    binning: Binning = "equal_mass",
+    probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 20, binning: Binning = "equal_mass"
 ) -> Reliability:
     """Confidence (largest probability) against accuracy, in bins of confidence.
 

@@ -15,8 +15,6 @@ from bayesnn_ppl.metrics.checks import same_rows
 from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
 from bayesnn_ppl.metrics.score_tables import Comparison
 
-__all__ = ["compare"]
-
 
 def compare(
     posteriors: Mapping[str, Any],

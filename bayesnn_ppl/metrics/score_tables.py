@@ -15,8 +15,6 @@ from bayesnn_ppl.metrics.class_scores import ClassScore, class_lines
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Comparison", "Evaluation"]
-
 _MEANING = {
     "rmse": "root mean squared error of the predictive mean",
     "nll_mixture": "-log density of a row, mixture over draws, nats",

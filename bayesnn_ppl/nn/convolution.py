@@ -9,8 +9,6 @@ from flax import linen
 from flax.linen.dtypes import promote_dtype
 from jax import lax
 
-__all__ = ["Conv", "conv_general_dilated"]
-
 # What XLA's fast convolution on CPUs takes as it is; one layout for each number of space axes.
 _LAYOUTS = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
 
@@ -121,9 +119,7 @@ class Conv(linen.Module):
             )
         padding = _explicit_padding(self.padding, x.shape[1:-1], size, strides)
         kernel = self.param(
-            "kernel",
-            linen.initializers.lecun_normal(),
-            (*size, x.shape[-1], self.features),
+            "kernel", linen.initializers.lecun_normal(), (*size, x.shape[-1], self.features)
         )
         bias = None
         if self.use_bias:

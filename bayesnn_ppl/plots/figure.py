@@ -58,9 +58,6 @@ def vector(
         length: the n that another argument has already fixed, if any.
         like: the name of that argument.
         finite: whether NaN and infinity are refused.
-
-    Raises:
-        ValueError: if the shape differs, nothing is in it, or it holds NaN or infinity.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -80,11 +77,7 @@ def vector(
 
 
 def require_finite(name: str, array: NDArray[np.float64]) -> None:
-    """Refuse NaN and infinity, which Matplotlib would leave out silently.
-
-    Raises:
-        ValueError: if there is one; it says how many.
-    """
+    """Refuse NaN and infinity, which Matplotlib would leave out silently."""
     if bad := int(np.count_nonzero(~np.isfinite(array))):
         raise ValueError(
             f"`{name}` holds {bad} NaN or infinite entries of {array.size}. "
@@ -95,11 +88,7 @@ def require_finite(name: str, array: NDArray[np.float64]) -> None:
 def interval(
     names: tuple[str, str], bounds: tuple[ArrayLike, ArrayLike], *, length: int, like: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two ends of an interval for each point, each of shape (length,).
-
-    Raises:
-        ValueError: as `vector` does, and if a lower end lies above its upper end.
-    """
+    """The two ends of an interval for each point, each of shape (length,)."""
     lower = vector(names[0], bounds[0], length=length, like=like)
     upper = vector(names[1], bounds[1], length=length, like=like)
     if crossed := int(np.count_nonzero(lower > upper)):

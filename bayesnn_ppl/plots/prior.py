@@ -133,10 +133,7 @@ def plot_function_surfaces(
 
 @styled
 def plot_class_collapse(
-    shares: Mapping[str, ArrayLike],
-    *,
-    shown: int = 4,
-    y_label: str = "share of the inputs",
+    shares: Mapping[str, ArrayLike], *, shown: int = 4, y_label: str = "share of the inputs"
 ) -> Figure:
     """The classes that single draws from a prior choose, and their average, as Wenzel et al. show.
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["export_posteriordb"]
-
 _ADDED_BY = "bayesnn_ppl"
 
 

@@ -16,18 +16,6 @@ from bayesnn_ppl.core.npz import read_npz
 from bayesnn_ppl.references.prediction import ReferencePrediction
 from bayesnn_ppl.references.problems import PROBLEMS, Problem
 
-__all__ = [
-    "LEVELS",
-    "Moments",
-    "ReferencePosterior",
-    "compared",
-    "fingerprint",
-    "load",
-    "log_odds",
-    "names",
-    "probabilities",
-]
-
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FOLDER = Path(__file__).parent
 

@@ -26,8 +26,6 @@ from bayesnn_ppl.report.sections.training_rows import (
 )
 from bayesnn_ppl.report.sections.verdict import overview_section, verdict_section
 
-__all__ = ["Page", "assets", "built", "document", "page"]
-
 _FOLDER = Path(__file__).parent
 _GRADIENTS = 400
 

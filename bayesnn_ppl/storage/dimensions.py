@@ -14,8 +14,6 @@ from collections.abc import Hashable
 import numpy as np
 import xarray as xr
 
-__all__ = ["ROW_GROUPS", "dimension_names", "is_dimension", "labelled"]
-
 # Groups whose arrays have a row for each input, after chain and draw where they have those.
 ROW_GROUPS = (
     "predictions",

@@ -15,16 +15,6 @@ import numpy as np
 
 from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 
-__all__ = [
-    "is_written_to",
-    "lock_folder",
-    "read_arrays",
-    "write_arrays",
-    "write_bytes",
-    "write_json",
-    "writing_to",
-]
-
 _READERS_SECONDS = 0.1  # more than a reader holds the lock
 
 
@@ -119,11 +109,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def read_arrays(path: Path, checksum: int) -> dict[str, np.ndarray]:
-    """Read what `write_arrays` wrote.
-
-    Raises:
-        ValueError: the file is missing or not what was written.
-    """
+    """Read what `write_arrays` wrote."""
     try:
         if path.is_symlink():
             raise ValueError(f"`{path}` is a link, and a run holds its own files.")

@@ -37,8 +37,6 @@ from bayesnn_ppl.storage.zarr_store import (
     write_chunks,
 )
 
-__all__ = ["RunFolder", "write"]
-
 _MOSTPARTS = 64  # arrays that a tail is held in
 
 

@@ -11,8 +11,6 @@ from bayesnn_ppl.storage.hostile import check_chunk, packing_of
 from bayesnn_ppl.storage.reading import DAMAGE, journal_blocks, read_parts
 from bayesnn_ppl.storage.zarr_store import STORE, chunk_file, committed_chunks, stored_groups
 
-__all__ = ["check", "repair"]
-
 
 def _problems(path: Path) -> tuple[list[str], int]:
     """What is wrong, in sentences, and how many draws from the first on are whole."""

@@ -25,8 +25,6 @@ from typing import Any
 
 from bayesnn_ppl.storage.files import write_json
 
-__all__ = ["Mirror", "file_system", "record_file"]
-
 _COMMIT, _LOCK = "commit.json", "lock"
 _PARTS = ("journal", "checkpoint")  # files of a run that only its record names
 _TRIES = 5
@@ -64,10 +62,6 @@ class Mirror:
         Args:
             strict: raise where the address cannot be reached; else that is a warning, and the
                 next `send` makes up for it.
-
-        Raises:
-            ValueError: another process has written to the address.
-            OSError: it cannot be reached, with `strict`.
         """
         try:
             self._send()
@@ -133,13 +127,7 @@ class Mirror:
                         self._here.pop(name, None)  # to be sent again, if it is of a later commit
 
     def fetch(self) -> None:
-        """Bring the working copy to what the address holds.
-
-        Raises:
-            FileNotFoundError: there is no run at the address.
-            ValueError: both have changed since they were the same.
-            OSError: the address cannot be reached, or changes all the time.
-        """
+        """Bring the working copy to what the address holds."""
         for _ in range(_TRIES):
             there = self._commit_there()
             here = self._commit_here()

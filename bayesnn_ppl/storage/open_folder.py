@@ -11,19 +11,11 @@ import xarray as xr
 
 from bayesnn_ppl.storage.commits import empty_record, read_commit, read_config
 from bayesnn_ppl.storage.derived import GROUPS, remove_groups, write_groups
-from bayesnn_ppl.storage.files import (
-    lock_folder,
-    read_arrays,
-    write_arrays,
-    write_json,
-    writing_to,
-)
+from bayesnn_ppl.storage.files import lock_folder, read_arrays, write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.reading import read_parts
 from bayesnn_ppl.storage.remote import mirror_of
 from bayesnn_ppl.storage.tree import PROVENANCE
 from bayesnn_ppl.storage.zarr_store import STORE, Block
-
-__all__ = ["COMMAND", "PARTS", "OpenFolder"]
 
 COMMAND = "run.json"  # the command line's own note of model and data, which may be there before
 PARTS = ("journal", "checkpoint")

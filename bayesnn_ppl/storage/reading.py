@@ -27,8 +27,6 @@ from bayesnn_ppl.storage.zarr_store import (
     stored_groups,
 )
 
-__all__ = ["DAMAGE", "journal_blocks", "read", "read_parts", "read_record"]
-
 # What zarr and xarray raise where files do not say what they should.
 DAMAGE = (
     KeyError,
@@ -52,11 +50,7 @@ def journal_blocks(record: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
 
 
 def read_parts(path: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Arrays whose leading axis is the chain, from the files that each hold some chains.
-
-    Raises:
-        ValueError: a file is missing or damaged, or the files do not go together.
-    """
+    """Arrays whose leading axis is the chain, from the files that each hold some chains."""
     found = [
         (entry["chains"], read_arrays(path / entry["file"], entry["crc32"])) for entry in entries
     ]

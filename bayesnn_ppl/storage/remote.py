@@ -13,8 +13,6 @@ from bayesnn_ppl.distributed import current
 from bayesnn_ppl.storage.files import is_written_to, write_json
 from bayesnn_ppl.storage.mirror import Mirror, file_system, record_file
 
-__all__ = ["fetched", "is_address", "mirror_of", "send", "working_copy"]
-
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")
 
 

@@ -20,8 +20,6 @@ from bayesnn_ppl.storage.reading import read_parts, read_record
 from bayesnn_ppl.storage.remote import mirror_of
 from bayesnn_ppl.storage.zarr_store import Block, write_chunks
 
-__all__ = ["SharedFolder"]
-
 
 class SharedFolder(RunFolder):
     """This process's view of a run folder that a team writes to.

@@ -19,19 +19,6 @@ from bayesnn_ppl.storage.dimensions import dimension_names
 from bayesnn_ppl.storage.hostile import Packing, check_chunk, check_store, packing_of
 from bayesnn_ppl.storage.tree import PROVENANCE, draw_numbers
 
-__all__ = [
-    "STORE",
-    "Block",
-    "check_chunks",
-    "chunk_file",
-    "committed_chunks",
-    "create_store",
-    "kept_before",
-    "open_store",
-    "stored_groups",
-    "write_chunks",
-]
-
 STORE = "posterior.zarr"
 _CHUNK_BYTES = 2**24  # of all variables together, so that the journal stays small
 _MOST_CHUNK_DRAWS = 4096
@@ -177,11 +164,7 @@ def committed_chunks(path: Path, record: dict[str, Any]) -> list[tuple[str, str,
 
 
 def check_chunks(path: Path, record: dict[str, Any]) -> None:
-    """Look at every committed chunk, without unpacking it; zarr reads one that is missing as NaN.
-
-    Raises:
-        ValueError: one is missing, or is not what its array says.
-    """
+    """Look at every committed chunk without unpacking: zarr reads a missing one as NaN."""
     chunks = committed_chunks(path, record)
     missing = [
         f"the chunk {index} of `{group}/{name}` is missing."

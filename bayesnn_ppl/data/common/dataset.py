@@ -201,9 +201,6 @@ def assemble(
         x: shape (n, d) or (n, ..., channels).
         y: labels of shape (n,), or regression targets of shape (n,) or (n, k).
         train_rows, test_rows: integer rows of x and y.
-
-    Raises:
-        ValueError: if a row is in both parts.
     """
     check_units(standardise)
     shared = np.intersect1d(train_rows, test_rows)

@@ -32,9 +32,6 @@ def from_split(
         task: as `from_arrays`; None infers it from the training targets.
         subject: what holds the arrays, as the subject of a sentence.
         class_names: the names of the labels 0..K-1, where the source has them.
-
-    Raises:
-        ValueError: as `from_arrays`, or if the parts do not go together.
     """
     source, pairs = checks.lower(subject), dict(parts)
     for part, (x, y) in parts.items():

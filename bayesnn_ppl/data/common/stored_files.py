@@ -20,9 +20,6 @@ def find_file(relative: str, subject: str, more: str = "") -> Path:
         relative: its place in the folder, with `/` between folders.
         subject: what is read from it, as the subject of a sentence.
         more: further sentences of the error.
-
-    Raises:
-        FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
     """
     folder = os.environ.get(VARIABLE)
     if folder and (path := Path(folder) / relative).is_file():
@@ -44,11 +41,7 @@ def locate(relative: str, name: str, contents: str) -> Path:
 
 
 def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive; `keys` None means all, and absent keys are left out.
-
-    Raises:
-        ValueError: if the file is no readable archive, or holds Python objects.
-    """
+    """The arrays of a NumPy archive; `keys` None means all, and absent keys are left out."""
     try:
         with path.open("rb") as handle:
             return read_npz(handle, keys)
@@ -85,9 +78,6 @@ def verify(found: str, expected: str, what: str, path: Path) -> None:
 
     Args:
         what: the content, as the subject of a sentence, such as "The array `x_train`".
-
-    Raises:
-        ValueError: if the checksums differ.
     """
     if found != expected:
         raise ValueError(
@@ -105,9 +95,6 @@ def verify_arrays(
 
     Args:
         checksums: array -> SHA-256 of its bytes, or the MD5 of the idx file that would hold it.
-
-    Raises:
-        ValueError: an array is absent, or its checksum differs.
     """
     for key, expected in checksums.items():
         if key not in arrays:

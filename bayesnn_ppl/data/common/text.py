@@ -143,10 +143,6 @@ def from_ids(
         parts: "train", "test" and perhaps "validation".
         subject: what holds the texts, as the subject of a sentence.
         described: further fields of the `Dataset`.
-
-    Raises:
-        ValueError: if a part has targets that are no finite numbers, or the training targets are
-            all the same.
     """
     x, y = parts["train"]
     for part, (_, targets) in parts.items():

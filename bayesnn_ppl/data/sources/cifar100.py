@@ -43,11 +43,7 @@ _CONTENTS = (
 
 
 def files() -> list[Path]:
-    """The archive, or the two files of the unpacked folder, whichever is laid.
-
-    Raises:
-        FileNotFoundError: if neither is.
-    """
+    """The archive, or the two files of the unpacked folder, whichever is laid."""
     folder = os.environ.get(VARIABLE)
     if folder and (Path(folder) / FOLDER).is_dir():
         return [locate(f"{FOLDER}/{name}", "cifar100", _CONTENTS) for name in CHECKSUMS]

@@ -15,11 +15,7 @@ _GREY = ("1", "L")
 
 
 def load_image_folder(
-    path: Path,
-    *,
-    test_fraction: float | None = None,
-    split: int = 0,
-    standardise: bool = True,
+    path: Path, *, test_fraction: float | None = None, split: int = 0, standardise: bool = True
 ) -> Dataset:
     """A `Dataset` from `folder/CLASS/*.png` (or .jpg, .jpeg, .webp).
 

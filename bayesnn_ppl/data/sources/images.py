@@ -205,10 +205,6 @@ def stored_arrays(name: str) -> dict[str, np.ndarray]:
     Decoded and checked once per process and state of the files. The arrays are read-only:
     `x_train`, `x_test` uint8 (n, height, width, channels), `y_train`, `y_test` uint8 (n,), and
     of CIFAR-100 `coarse_train`, `coarse_test` likewise.
-
-    Raises:
-        ValueError: if a checksum differs.
-        FileNotFoundError: if a file is not there.
     """
     files = tuple(_files(name))
     return _read(name, files, tuple(os.stat(file).st_mtime_ns for file in files))

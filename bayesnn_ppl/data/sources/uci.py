@@ -81,10 +81,7 @@ SETS = {
         class_names=("bad", "good"),
     ),
     "kin8nm": _Table(
-        8192,
-        _numbered("theta", 8, 1),
-        "distance",
-        "Forward kinematics of a robot arm (Delve)",
+        8192, _numbered("theta", 8, 1), "distance", "Forward kinematics of a robot arm (Delve)"
     ),
     "naval-propulsion-plant": _Table(
         11934,
@@ -145,10 +142,6 @@ def load_uci(name: str, *, split: int, standardise: Units) -> Dataset:
 
     The splits of nine sets are published. A split is called standard only where a checksum proves
     that the rows it numbers are the published ones, in their order.
-
-    Raises:
-        FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
-        ValueError: if the split does not exist, or the file does not hold what it should.
     """
     table = SETS[name]
     check_split_number(split, table.splits, f"The data `{name}`")

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["RowOrder"]
-
 _STEPS, _CHUNKS, _WINDOWS = range(3)  # streams of random numbers that never meet
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Arrays", "Records", "opened", "record_keys"]
-
 
 class Arrays:
     """Rows of two arrays in memory or on disk: NumPy, memory map, zarr, HDF5."""

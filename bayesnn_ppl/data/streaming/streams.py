@@ -12,8 +12,6 @@ from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.streaming.row_sources import Arrays, Records, opened, record_keys
 
-__all__ = ["Stream", "StreamedColumn", "stream"]
-
 _PIECE_BYTES = 2**23  # are read, prepared and checked at once
 _FIRST_ROWS = 8
 _FINGERPRINT_ROWS = 1000

@@ -24,10 +24,6 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
     Args:
         path: the file.
         text: columns whose cells stay text, whatever they look like.
-
-    Raises:
-        ValueError: if the file is empty, malformed or not UTF-8, or its header lacks or repeats
-            names; or it is so large that its numbers would take more than half of the memory.
     """
     import pandas
 
@@ -70,11 +66,7 @@ class TooLarge(ValueError):
 
 
 def require_room(path: Path, needed: int) -> None:
-    """Refuse a table that the memory does not hold, before any of it is read.
-
-    Raises:
-        TooLarge: it needs more than half of this machine's memory, in bytes.
-    """
+    """Refuse a table that the memory does not hold, before any of it is read."""
     limit = memory_limit()
     if needed > limit:
         raise TooLarge(

@@ -154,11 +154,7 @@ def find_target(
 def features_of(
     table: pandas.DataFrame, feature_names: Sequence[str], origin: checks.Origin
 ) -> np.ndarray:
-    """The features that a model was trained on, float64 (n, d), of a table that may hold others.
-
-    Raises:
-        ValueError: a feature is not among the columns, or is text, blank, NaN or infinite.
-    """
+    """The features that a model was trained on, float64 (n, d), of a table that may hold others."""
     columns = list(table.columns)
     absent = [name for name in feature_names if name not in columns]
     if absent:

@@ -7,8 +7,6 @@ import numpy as np
 
 from bayesnn_ppl.likelihoods.common.base import Likelihood
 
-__all__ = ["CountLikelihood", "check_exposure_argument"]
-
 
 class CountLikelihood(Likelihood):
     """Counts whose log rate is the network's output, plus the log of an exposure if there is one.

@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive, whole_number
 
-__all__ = ["check_outputs_argument", "checked_scale", "fixed_or_learned", "sampled"]
-
 type Parameter = float | tuple[float, ...] | dist.Distribution
 
 
@@ -24,13 +22,7 @@ def sampled(site: str, value: Any, *, count: int | None = None) -> Any:
 
 
 def fixed_or_learned(value: Any, what: str) -> float | dist.Distribution:
-    """`value` as a positive number, or as a prior over the positive reals.
-
-    Raises:
-        TypeError: neither a number nor a distribution.
-        ValueError: a number that is not positive and finite, or a prior that is no prior of one
-            positive number.
-    """
+    """`value` as a positive number, or as a prior over the positive reals."""
     if not isinstance(value, dist.Distribution):
         return positive(value, what)
     _check_positive(value, what)
@@ -43,11 +35,7 @@ def fixed_or_learned(value: Any, what: str) -> float | dist.Distribution:
 
 
 def checked_scale(scale: Any, outputs: int | None, *, per_output: bool) -> tuple[Any, int | None]:
-    """A noise scale that fits the outputs, and how many are to be sampled: None for one.
-
-    Raises:
-        TypeError, ValueError: see `likelihoods.gaussian`.
-    """
+    """A noise scale that fits the outputs, and how many are to be sampled: None for one."""
     outputs = check_outputs_argument(outputs)
     several = outputs is not None and outputs > 1
     if per_output and not several:

@@ -7,8 +7,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["BernoulliLikelihood", "bernoulli_likelihood"]
-
 
 @dataclass(frozen=True)
 class BernoulliLikelihood(Likelihood):

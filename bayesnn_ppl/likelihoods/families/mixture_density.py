@@ -10,8 +10,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive, whole_number
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["MixtureDensity", "mixture_density_likelihood"]
-
 
 @dataclass(frozen=True)
 class MixtureDensity(Likelihood):

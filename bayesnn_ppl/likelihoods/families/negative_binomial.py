@@ -14,8 +14,6 @@ from bayesnn_ppl.likelihoods.common.parameters import (
     sampled,
 )
 
-__all__ = ["NegativeBinomial", "negative_binomial_likelihood"]
-
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):

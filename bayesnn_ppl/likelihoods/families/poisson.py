@@ -10,8 +10,6 @@ from bayesnn_ppl.likelihoods.common.base import as_events
 from bayesnn_ppl.likelihoods.common.exposure import CountLikelihood, check_exposure_argument
 from bayesnn_ppl.likelihoods.common.parameters import check_outputs_argument
 
-__all__ = ["PoissonLikelihood", "poisson_likelihood"]
-
 
 @dataclass(frozen=True)
 class PoissonLikelihood(CountLikelihood):

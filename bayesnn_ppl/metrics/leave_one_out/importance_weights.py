@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["WeightedScore", "log_weights", "relative_efficiency", "weighted_score"]
-
 # How far beyond the draws at hand the tail is followed: to what one draw in 30 S exceeds.
 _BEYOND = 30.0
 _FARTHEST = 1e6  # for the mean of the tail, which is finite where k < 1

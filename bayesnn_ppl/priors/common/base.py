@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import natural, near_misses
 from bayesnn_ppl.core.identity import describe
 
-__all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
-
 type Shapes = Mapping[str, tuple[int, ...]]
 type ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.Distribution]
 

@@ -8,8 +8,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive
 
-__all__ = ["ScaledPrior", "checked_scales", "inputs_of", "outputs_of"]
-
 
 def inputs_of(name: str, shape: tuple[int, ...]) -> int:
     """The fan-in of a parameter with at least two axes: all axes but the last, multiplied.

@@ -7,8 +7,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.scaling import ScaledPrior, checked_scales
 
-__all__ = ["cauchy", "laplace", "logistic", "student_t"]
-
 
 class _Laplace(ScaledPrior):
     def law(self, scale: float) -> dist.Distribution:

@@ -11,8 +11,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.scaling import inputs_of
 
-__all__ = ["normal_mixture", "spike_and_slab"]
-
 
 @dataclass(frozen=True)
 class _NormalMixture:

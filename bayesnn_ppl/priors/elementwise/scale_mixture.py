@@ -13,17 +13,6 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.fitting import innermost, lower_bound
 
-__all__ = [
-    "CANCELLING",
-    "InverseGammaScale",
-    "checked_flag",
-    "checked_scale_law",
-    "checked_site_name",
-    "inverse_gamma_scale",
-    "sample_scaled",
-    "site_of",
-]
-
 CANCELLING = "cancelling_factor"  # in the `infer` of a site
 
 

@@ -20,8 +20,6 @@ from bayesnn_ppl.priors.elementwise.scale_mixture import (
 )
 from bayesnn_ppl.priors.structured.hierarchy import checked_over, group_of
 
-__all__ = ["horseshoe", "regularised_horseshoe"]
-
 
 @dataclass(frozen=True)
 class _Horseshoe:

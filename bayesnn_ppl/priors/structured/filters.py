@@ -16,8 +16,6 @@ from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior
 from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
 
-__all__ = ["FilterNormal", "correlated_filters"]
-
 
 class FilterNormal(dist.Distribution):
     """Kernels (*positions, in, out) whose positions are N(0, L Lᵀ), alike for each (in, out).

@@ -13,8 +13,6 @@ from numpyro.distributions.util import validate_sample
 from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.scale_mixture import checked_flag
 
-__all__ = ["GateBlocks", "lstm_gates"]
-
 _GATES = ("input", "cell", "forget", "output")
 
 

@@ -23,8 +23,6 @@ from bayesnn_ppl.priors.elementwise.scale_mixture import (
     site_of,
 )
 
-__all__ = ["checked_over", "group_of", "hierarchical", "residual_blocks"]
-
 _SHARED = ("network", "layer", "block")
 _BY_AXIS = {"unit": 2, "input": 2, "filter_group": 3, "weight": 0}  # axes that a parameter needs
 

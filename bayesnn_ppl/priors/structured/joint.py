@@ -15,8 +15,6 @@ from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.elementwise.scale_mixture import checked_site_name
 from bayesnn_ppl.priors.structured.covariances import cholesky_of, lower_triangle
 
-__all__ = ["joint_normal"]
-
 
 @dataclass(frozen=True, eq=False)
 class _JointNormal:

@@ -13,8 +13,6 @@ from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.scale_mixture import checked_flag, checked_site_name, site_of
 from bayesnn_ppl.priors.structured.hierarchy import group_of
 
-__all__ = ["learned_normal"]
-
 _OVER = ("network", "layer", "block", "parameter")
 
 
@@ -43,11 +41,7 @@ class _LearnedNormal:
 
 
 def learned_normal(
-    scale: float = 1.0,
-    *,
-    over: str = "layer",
-    fan_in: bool = False,
-    name: str = "learned_scale",
+    scale: float = 1.0, *, over: str = "layer", fan_in: bool = False, name: str = "learned_scale"
 ) -> NetworkPrior:
     """w ~ N(0, ψ²), or N(0, ψ²/fan-in), with ψ fitted by `approximations.EmpiricalBayes`.
 

@@ -27,8 +27,6 @@ from bayesnn_ppl.report.gallery.targets import REACH, TARGETS
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["gallery_page"]
-
 _GRID = 96
 _SPAN = 16.0  # half the width of what 16 bits hold; what is farther stands at the edge
 _SHORT = 120  # steps of the particles, which are many
@@ -86,9 +84,7 @@ def _settings(sampler: str) -> Iterator[tuple[tuple[int, int], float, float]]:
 
 
 def _page(
-    runs: dict[tuple[str, str, int, int], Run],
-    targets: tuple[str, ...],
-    samplers: tuple[str, ...],
+    runs: dict[tuple[str, str, int, int], Run], targets: tuple[str, ...], samplers: tuple[str, ...]
 ) -> str:
     data = {
         "reach": REACH,

@@ -27,8 +27,6 @@ from bayesnn_ppl.inference.sampling.sampler import sample
 from bayesnn_ppl.modeling.bayesian_networks import minibatch
 from bayesnn_ppl.report.gallery.targets import TARGETS
 
-__all__ = ["CHAINS", "FACTORS", "SAMPLERS", "TEMPERATURES", "Run", "Sampler", "run", "stein"]
-
 CHAINS = 4
 TEMPERATURES = (0.25, 1.0, 4.0)
 FACTORS = (0.3, 1.0, 3.0)  # of a sampler's own step size

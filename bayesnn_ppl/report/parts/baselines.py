@@ -5,17 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-__all__ = [
-    "Forecast",
-    "Vote",
-    "class_shares",
-    "comparison",
-    "linear_regression",
-    "logistic_regression",
-    "posterior_forecast",
-    "training_mean",
-]
-
 LEVEL = 0.9
 
 
@@ -90,10 +79,7 @@ def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
     standard error of their mean.
     """
     scores = []
-    for a, b in (
-        ((first.mean - y) ** 2, (second.mean - y) ** 2),
-        (first.nll, second.nll),
-    ):
+    for a, b in (((first.mean - y) ** 2, (second.mean - y) ** 2), (first.nll, second.nll)):
         error = float(np.std(a - b, ddof=1) / np.sqrt(len(y)))
         scores.append(float(np.mean(a - b)) / error if error > 0 else 0.0)
     square, nll = (f"{abs(s):.1f} standard errors {'above' if s > 0 else 'below'}" for s in scores)

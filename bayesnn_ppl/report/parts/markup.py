@@ -6,20 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "badge",
-    "code",
-    "definitions",
-    "details",
-    "note",
-    "number",
-    "paragraph",
-    "section",
-    "share",
-    "table",
-    "text",
-]
-
 # What a status is worth, in a colour and, for those who see none, a sign.
 _SIGNS = {"good": "✓", "care": "!", "bad": "✕", "none": "?"}
 _WORTH = {

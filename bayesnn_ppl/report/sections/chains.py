@@ -12,8 +12,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure, mark_chains
 
-__all__ = ["chains_section", "energy_section"]
-
 _MOST_DRAWS = 1000  # of a trace; more are finer than the drawing
 _MOST_CHAINS = 8
 _WORST, _ORDINARY = 3, 2

@@ -11,8 +11,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["functions_section", "weights_section"]
-
 _MOST_LAYERS = 24
 _COLUMNS = ["", "count", "R<{low:g}", "R<{high:g}", "largest R-hat", "ESS bulk", "ESS tail"]
 

@@ -8,17 +8,10 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics import ClassScore, reliability
 from bayesnn_ppl.metrics.class_scores import class_lines
-from bayesnn_ppl.plots import (
-    plot_band,
-    plot_coverage,
-    plot_predicted_observed,
-    plot_reliability,
-)
+from bayesnn_ppl.plots import plot_band, plot_coverage, plot_predicted_observed, plot_reliability
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
-
-__all__ = ["predictions_section"]
 
 _LEVEL = 0.9
 _MOST_ROWS = 2000  # of a figure

@@ -9,8 +9,6 @@ from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 
-__all__ = ["provenance_section", "sampler_section"]
-
 
 def sampler_section(subject: Subject) -> str:
     """Statistics of the sampler, or the record of a fit."""

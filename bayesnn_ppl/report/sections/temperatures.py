@@ -7,8 +7,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["temperatures_section"]
-
 _MOST_ARRAYS = 30
 
 
@@ -34,12 +32,7 @@ def temperatures_section(subject: Subject) -> str:
         over_time={name: values[cut] for name, values in found.over_time().items()},
     )
     rows = [
-        [
-            a.name,
-            a.elements,
-            *(_reading(r) for r in (a.kinetic, a.configurational)),
-            a.status,
-        ]
+        [a.name, a.elements, *(_reading(r) for r in (a.kinetic, a.configurational)), a.status]
         for a in found.arrays
     ]
     return (

@@ -14,8 +14,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["leave_one_out_section", "predictive_check_section", "prior_sensitivity_section"]
-
 _MOST_CLASSES = 20
 _MOST_LISTED = 20
 _SENSITIVE = 0.05  # of Kallioinen et al. (2024)

@@ -5,8 +5,6 @@ from typing import Any
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 
-__all__ = ["headline", "overview_section", "verdict_section"]
-
 
 def verdict_section(subject: Subject) -> str:
     """The status, the four judgements, the reasons, and the numbers that one asks for first."""
