@@ -11,6 +11,7 @@ from bayesnn_ppl.core.arguments import PACKAGE
 from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedInputs
+from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3
@@ -75,8 +76,6 @@ def _matched(table: Any, names: list[str] | None) -> np.ndarray:
             "in another order. `data.transform(table)` of the data set that it was trained on "
             "matches them by name; predict at its result, without `raw`."
         )
-    from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
-
     frame = as_pandas(table)
     assert frame is not None  # it has columns
     return features_of(frame, names, replace(NEW_ROWS, table="The table `x`"))

@@ -10,6 +10,7 @@ from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset, Facts, assemble
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.tables.frames import frame_columns, target_column
 
 
 def from_arrays(
@@ -46,8 +47,6 @@ def from_arrays(
             rows, labels other than 0..K-1, classes of fewer than 2 rows or without a training row;
             a frame has no such column, or another index than y; or an option is out of range.
     """
-    from bayesnn_ppl.data.tables.frames import frame_columns, target_column
-
     checks.check_task(task)
     columns, origin = None, checks.ARRAYS
     if hasattr(x, "columns"):
@@ -57,7 +56,7 @@ def from_arrays(
     y, target_name, class_names = target_column(y, task, origin)
     if target_name != "y":
         origin = replace(origin, target=f"The target `{target_name}`")
-    x, y = numeric(x, "x"), numeric(y, "y")
+    x, y = checks.numeric(x, "x"), checks.numeric(y, "y")
     check_shapes(x, y, task)
     names = _feature_names(columns if feature_names is None else feature_names, x.shape[-1])
     task = "classification" if class_names else task or infer_task(y)
@@ -99,29 +98,6 @@ def user_dataset(
     train, test = preparation.rows(len(x))
     checks.check_split_targets(y, train, test, class_names, origin)
     return assemble(x, y, train, test, standardise=preparation.standardise, **facts)
-
-
-def numeric(values: Any, name: str) -> np.ndarray:
-    """An array of real numbers."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(
-            f"`{name}` is not a rectangular array: its rows have different lengths. "
-            "Every row must have the same number of entries."
-        ) from error
-    if array.dtype.kind in "biuf":
-        return array
-    advice = (
-        "Encode labels as integers 0..K-1, for example by "
-        "`classes, y = numpy.unique(y, return_inverse=True)`."
-        if name == "y"
-        else "Encode text and dates as numbers, or drop these columns."
-    )
-    raise ValueError(
-        f"`{name}` has dtype {array.dtype}, but must hold real numbers (float, int or bool). "
-        f"{advice}"
-    )
 
 
 def check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,29 @@ def check_columns(names: Iterable[str], table: str, advice: str) -> None:
     """Refuse a table in which several columns have one name."""
     if found := repeated(names):
         raise ValueError(f"{table} has several columns of one name: {found}. {advice}")
+
+
+def numeric(values: Any, name: str) -> np.ndarray:
+    """An array of real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` is not a rectangular array: its rows have different lengths. "
+            "Every row must have the same number of entries."
+        ) from error
+    if array.dtype.kind in "biuf":
+        return array
+    advice = (
+        "Encode labels as integers 0..K-1, for example by "
+        "`classes, y = numpy.unique(y, return_inverse=True)`."
+        if name == "y"
+        else "Encode text and dates as numbers, or drop these columns."
+    )
+    raise ValueError(
+        f"`{name}` has dtype {array.dtype}, but must hold real numbers (float, int or bool). "
+        f"{advice}"
+    )
 
 
 def check_task(task: object) -> None:

@@ -8,9 +8,10 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.data.common.checks import check_finite, check_units
+from bayesnn_ppl.data.common.checks import check_finite, check_units, numeric
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget, Target
+from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST_NAMES = 12  # in a table
 
@@ -144,9 +145,6 @@ class Dataset:
             >>> bool(abs(data.transform(patient) - data.test.x[:1]).max() < 1e-4)
             True
         """
-        from bayesnn_ppl.data.common.arrays import numeric
-        from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
-
         if (table := as_pandas(rows)) is not None:
             x = features_of(table, self.feature_names, NEW_ROWS)
         else:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.arrays import check_shapes, infer_task, labels, numeric
+from bayesnn_ppl.data.common.arrays import check_shapes, infer_task, labels
 from bayesnn_ppl.data.common.dataset import Dataset, Pair, assemble_parts, content_hash
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 
@@ -36,7 +36,7 @@ def from_split(
     source, pairs = checks.lower(subject), dict(parts)
     for part, (x, y) in parts.items():
         try:
-            x, y = pairs[part] = numeric(x, "x"), numeric(y, "y")
+            x, y = pairs[part] = checks.numeric(x, "x"), checks.numeric(y, "y")
             check_shapes(x, y, task)
             task = task or infer_task(y)
             if len(x) == 0:

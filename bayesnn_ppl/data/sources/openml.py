@@ -10,7 +10,8 @@ from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset
 from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
-from bayesnn_ppl.data.tables.frames import find_target, from_frame
+from bayesnn_ppl.data.tables.frames import find_target
+from bayesnn_ppl.data.tables.table_files import from_frame
 
 if TYPE_CHECKING:
     import pandas

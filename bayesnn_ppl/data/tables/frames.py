@@ -1,4 +1,4 @@
-"""From a pandas table to a `Dataset`: features, target and task, with errors that name cells."""
+"""Columns of tables as numbers and labels, with errors that name cells."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.arrays import user_dataset
 from bayesnn_ppl.data.common.checks import lower
-from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task
 
 if TYPE_CHECKING:
@@ -33,47 +30,6 @@ def as_pandas(table: Any) -> pandas.DataFrame | None:
         return table
     # Column by column: the way of polars to pandas needs pyarrow.
     return pandas.DataFrame({str(name): table[name].to_numpy() for name in table.columns})
-
-
-def from_frame(
-    table: pandas.DataFrame,
-    origin: checks.Origin,
-    preparation: Preparation,
-    *,
-    name: str,
-    target: str | None,
-    task: Task | None,
-    description: str,
-) -> Dataset:
-    """A `Dataset` from a table of numbers and its target column, split by the published rule.
-
-    `origin` describes the table; its target is filled in here.
-    """
-    checks.check_task(task)
-    columns = list(table.columns)
-    target = find_target(target, columns, origin)
-    origin = replace(origin, target=f"The target column `{target}` of {lower(origin.table)}")
-    if len(columns) == 1:
-        raise ValueError(
-            f"{origin.table} has the single column `{columns[0]}`, but a target and at least "
-            "one feature are needed. The columns of a CSV file are told apart by comma, semicolon "
-            "or tab."
-        )
-    checks.check_rows(len(table), origin)
-    features = [column for column in columns if column != target]
-    x = numbers(table, features, origin)
-    y, class_names = labels_or_numbers(table[target], task, origin)
-    return user_dataset(
-        x,
-        y,
-        origin,
-        preparation,
-        name=name,
-        feature_names=features,
-        target_name=target,
-        class_names=class_names,
-        description=description,
-    )
 
 
 def frame_columns(

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
+from bayesnn_ppl.data.common.arrays import user_dataset
 from bayesnn_ppl.data.common.dataset import Dataset
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
-from bayesnn_ppl.data.tables.frames import features_of, from_frame
+from bayesnn_ppl.data.tables.frames import (
+    features_of,
+    find_target,
+    labels_or_numbers,
+    numbers,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -113,6 +119,47 @@ def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) ->
     if len(table) == 0:
         raise ValueError(f"The file `{path}` has a header but no rows to predict.")
     return features_of(table, feature_names, origin_of(path))
+
+
+def from_frame(
+    table: pandas.DataFrame,
+    origin: checks.Origin,
+    preparation: Preparation,
+    *,
+    name: str,
+    target: str | None,
+    task: Task | None,
+    description: str,
+) -> Dataset:
+    """A `Dataset` from a table of numbers and its target column, split by the published rule.
+
+    `origin` describes the table; its target is filled in here.
+    """
+    checks.check_task(task)
+    columns = list(table.columns)
+    target = find_target(target, columns, origin)
+    origin = replace(origin, target=f"The target column `{target}` of {checks.lower(origin.table)}")
+    if len(columns) == 1:
+        raise ValueError(
+            f"{origin.table} has the single column `{columns[0]}`, but a target and at least "
+            "one feature are needed. The columns of a CSV file are told apart by comma, semicolon "
+            "or tab."
+        )
+    checks.check_rows(len(table), origin)
+    features = [column for column in columns if column != target]
+    x = numbers(table, features, origin)
+    y, class_names = labels_or_numbers(table[target], task, origin)
+    return user_dataset(
+        x,
+        y,
+        origin,
+        preparation,
+        name=name,
+        feature_names=features,
+        target_name=target,
+        class_names=class_names,
+        description=description,
+    )
 
 
 def read_table(path: Path) -> pandas.DataFrame:
