@@ -54,9 +54,7 @@ def conv_general_dilated(
             for layout in (options.get("dimension_numbers"), _LAYOUTS[axes])
         )
         simple = len(set(layouts)) == 1
-    if simple and isinstance(padding, str):
-        simple = padding in ("SAME", "VALID")
-    if not simple:
+    if not simple or (isinstance(padding, str) and padding not in ("SAME", "VALID")):
         return lax.conv_general_dilated(inputs, kernel, strides, padding, **options)
     strides = tuple(strides)
     if isinstance(padding, str):
@@ -184,10 +182,14 @@ def _backward(strides: Any, padding: Any, saved: tuple[Any, Any], gradient: Any)
 convolve.defvjp(_forward, _backward)
 
 
+def _spread(gradient: Any, strides: Any) -> list[int]:
+    """The length of each space axis of the gradient, spread by the stride."""
+    return [(gradient.shape[1 + a] - 1) * stride + 1 for a, stride in enumerate(strides)]
+
+
 def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, padding: Any) -> Any:
     """∂L/∂x: the gradient, spread by the stride, with the kernel turned round and transposed."""
-    axes = range(len(strides))
-    spread = [(gradient.shape[1 + a] - 1) * strides[a] + 1 for a in axes]
+    axes, spread = range(len(strides)), _spread(gradient, strides)
     # Chosen such that the output has the size of x; negative where padding was cut off.
     pads = [
         (kernel.shape[a] - 1 - padding[a][0], space[a] - spread[a] + padding[a][0]) for a in axes
@@ -205,8 +207,7 @@ def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, paddin
 
 def _kernel_gradient(gradient: Any, x: Any, size: Any, strides: Any, padding: Any) -> Any:
     """∂L/∂w: x with the gradient as kernel, where channels and rows of x have changed roles."""
-    axes = range(len(strides))
-    spread = [(gradient.shape[1 + a] - 1) * strides[a] + 1 for a in axes]
+    axes, spread = range(len(strides)), _spread(gradient, strides)
     # Chosen such that the output has the size of the kernel; negative where the last rows of x
     # were never reached.
     pads = [(padding[a][0], size[a] - 1 + spread[a] - x.shape[1 + a] - padding[a][0]) for a in axes]

@@ -144,18 +144,12 @@ def page(
     for index, (name, posterior) in enumerate(named.items()):
         able = posterior.model is not None and posterior.has_weights
         rows = {"x": x, "y": y} if able and x is not None else {}
-        known = (words or {}).get(name, {})
-        subjects.append(
-            Subject(
-                name,
-                f"run{index}",
-                posterior,
-                train=train,
-                gradients=gradients,
-                words=known,
-                **rows,
-            )
-        )
+        more: dict[str, Any] = {
+            "train": train,
+            "gradients": gradients,
+            "words": (words or {}).get(name, {}),
+        }
+        subjects.append(Subject(name, f"run{index}", posterior, **more, **rows))
     return built(subjects, reference=reference)
 
 
@@ -167,30 +161,26 @@ def built(subjects: list[Subject], *, reference: str | None = None, script: str 
         reference: the name of the one that distances are to.
         script: JavaScript besides that of every page.
     """
-    parts, contents = [], []
+    parts: list[tuple[str, str, str]] = []  # identifier, title, body
     if len(subjects) > 1:
-        parts.append(markup.section("overview", "Side by side", overview_section(subjects)))
-        contents.append(("overview", "Side by side"))
+        parts.append(("overview", "Side by side", overview_section(subjects)))
     for name, (title, made) in _SECTIONS.items():
         bodies = [(s, made(s)) for s in subjects]
-        if not any(body for _, body in bodies):
-            continue
-        contents.append((name, title))
-        parts.append(markup.section(name, title, _beside(bodies, name)))
+        if any(body for _, body in bodies):
+            parts.append((name, title, _beside(bodies, name)))
         if name == "verdict" and len(subjects) > 1:
             body = comparison_section(subjects, reference)
-            parts.append(markup.section("comparison", "The same rows", body))
-            contents.append(("comparison", "The same rows"))
-    remarks = [remark for s in subjects for remark in s.remarks]
-    if remarks:
+            parts.append(("comparison", "The same rows", body))
+    contents = [(name, title) for name, title, _ in parts]
+    if remarks := [remark for s in subjects for remark in s.remarks]:
         words = "".join(map(markup.paragraph, remarks))
-        parts.append(markup.section("remarks", "What could not be shown", words))
+        parts.append(("remarks", "What could not be shown", words))
     title = ", ".join(s.name for s in subjects[:3]) + (" and more" if len(subjects) > 3 else "")
     about = [s.words["data"] for s in subjects if s.words.get("data")]
     return Page(
         document(
             f"Report: {title}",
-            "".join(parts),
+            "".join(markup.section(*part) for part in parts),
             contents=contents,
             subtitle=" · ".join(dict.fromkeys(about)),
             script=script,

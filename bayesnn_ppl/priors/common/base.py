@@ -63,6 +63,16 @@ class NetworkPrior:
 type Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior | NetworkPrior]
 
 
+def check_others(others: Any) -> None:
+    """Raise TypeError unless `others` is None or the prior of one parameter."""
+    one = isinstance(others, dist.Distribution) or callable(others)
+    if others is not None and (isinstance(others, NetworkPrior) or not one):
+        raise TypeError(
+            "`others` must be a distribution or a function (name, shape) -> Distribution, not "
+            f"{others!r}."
+        )
+
+
 def _match_names(shapes: Shapes, given: Iterable[str]) -> None:
     given = set(given)
     for name in shapes:

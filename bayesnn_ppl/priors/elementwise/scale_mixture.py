@@ -158,10 +158,3 @@ def checked_site_name(name: Any) -> str:
             f"not {name!r}."
         )
     return name
-
-
-def checked_flag(value: Any, what: str) -> bool:
-    """`value`; TypeError unless True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} must be True or False, not {value!r}.")
-    return value

@@ -11,12 +11,11 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
-from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes
+from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes, check_others
 from bayesnn_ppl.priors.common.fitting import sample_parameter
-from bayesnn_ppl.priors.common.scaling import inputs_of
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
 from bayesnn_ppl.priors.elementwise.scale_mixture import (
-    checked_flag,
     checked_scale_law,
     checked_site_name,
     sample_scaled,
@@ -193,13 +192,7 @@ def hierarchical(
             f"`others` has no use with over={over!r}, which has a scale for every parameter. A "
             "table by name gives some parameters another prior."
         )
-    if isinstance(others, NetworkPrior) or not (
-        others is None or callable(others) or isinstance(others, dist.Distribution)
-    ):
-        raise TypeError(
-            "`others` must be a distribution or a function (name, shape) -> Distribution, not "
-            f"{others!r}."
-        )
+    check_others(others)
     return NetworkPrior(
         _Hierarchical(
             dist.HalfNormal(1.0) if scale is None else checked_scale_law(scale),

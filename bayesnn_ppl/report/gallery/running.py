@@ -188,16 +188,15 @@ def run(target: str, sampler: str, step: float, temperature: float, draws: int, 
         )
     z = _to_the_end(np.asarray(posterior.draws["u"] * step, np.float32), draws)
     statistics = posterior.statistics
-    kinetic = statistics.get("kinetic_temperature")
-    accepted = statistics.get("acceptance_rate")
-    # The program's weights hold 1/T, so momenta of the tempered density read 1 where T is right.
+    accepted, kinetic = map(statistics.get, ("acceptance_rate", "kinetic_temperature"))
+    if kinetic is not None:
+        # The model's weights hold 1/T, so momenta of the tempered density read 1 where T is right.
+        kinetic = temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2))
     return _looked_at(
         target,
         z,
         accepted=float("nan") if accepted is None else float(np.mean(accepted)),
-        kinetic=None
-        if kinetic is None
-        else temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2)),
+        kinetic=kinetic,
     )
 
 
@@ -248,18 +247,12 @@ def _looked_at(target: str, z: NDArray[np.float32], *, accepted: float, kinetic:
     # ⟨z - c, ∇U⟩/d is T for any constant c; the origin is near every target.
     configurational = np.clip((z * force).sum(-1) / 2, -1e4, 1e4).mean(0)
     moments = looks(z.shape[1])
-    found: dict[str, list[float]] = {"rhat": [], "ess": []}
-    for count in moments:
-        part = z[:, :count]
-        if kinetic is None and len(z) != CHAINS:  # particles: one set, and no chains
-            found["rhat"].append(np.nan)
-            found["ess"].append(np.nan)
-            continue
-        found["rhat"].append(float(np.max(rhat(part))))
-        found["ess"].append(float(np.min(ess_bulk(part))))
-    return Run(
-        z, np.array(found["rhat"]), np.array(found["ess"]), accepted, configurational, kinetic
-    )
+    found = np.full((2, len(moments)), np.nan)
+    if kinetic is not None or len(z) == CHAINS:  # and no particles: one set, and no chains
+        for place, count in enumerate(moments):
+            part = z[:, :count]
+            found[:, place] = float(np.max(rhat(part))), float(np.min(ess_bulk(part)))
+    return Run(z, found[0], found[1], accepted, configurational, kinetic)
 
 
 def looks(draws: int) -> NDArray[np.int64]:

@@ -88,9 +88,8 @@ def _numbers(subject: Subject) -> str:
         )
     )
     parts += _band(subject, mean, lower, upper, y)
-    return f'<div class="figures">{"".join(parts)}</div>' + _listed(
-        subject, y, mean, lower, upper, inside
-    )
+    figures = f'<div class="figures">{"".join(parts)}</div>'
+    return figures + _listed(subject, y, mean, lower, upper, inside)
 
 
 def _band(subject: Subject, mean: NDArray, lower: NDArray, upper: NDArray, y: NDArray) -> list[str]:
@@ -130,7 +129,7 @@ def _listed(
     header = ["row", "observed", "predicted", "5 %", "95 %", "sd noise", "sd model", "interval"]
     count = min(len(y), _MOST_LISTED)
     caption = f"The {count} rows with the largest errors" if count < len(y) else "All rows"
-    return markup.details(caption, markup.table(caption, header, rows, words=(7,)))
+    return markup.folded_table(caption, header, rows, words=(7,))
 
 
 def _labels(subject: Subject) -> str:
@@ -169,10 +168,6 @@ def _confusion(subject: Subject, p: NDArray, labels: NDArray) -> str:
     names = subject.words.get("classes") or [str(k) for k in range(classes)]
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, p.argmax(-1)), 1)
+    rows = [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)]
     caption = "How often each class (line) is called which (column)"
-    table = markup.table(
-        caption,
-        ["class", *names],
-        [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)],
-    )
-    return markup.details(caption, table)
+    return markup.folded_table(caption, ["class", *names], rows)

@@ -40,14 +40,11 @@ def temperatures_section(subject: Subject) -> str:
         + markup.paragraph(found.verdict)
         + markup.note(asked)
         + figure(plot, f"{subject.key}-temperatures", f"Temperatures by array: {found.brief()}.")
-        + markup.details(
+        + markup.folded_table(
             "Temperatures by array",
-            markup.table(
-                "Temperatures by array",
-                ["array", "elements", "kinetic", "configurational", "verdict"],
-                rows,
-                words=(4,),
-            ),
+            ["array", "elements", "kinetic", "configurational", "verdict"],
+            rows,
+            words=(4,),
         )
     )
 
