@@ -146,6 +146,10 @@ def calibrate(
     measures = Quantities(
         truth_model, own, ready.summary, all_inputs, points, quantities or {}, float64=float64
     )
+    label = None
+    if around is not None:
+        run = around.provenance
+        label = f"{run['kernel']} seed {run['seed']} data {run['data_sha256'][:12]}"
     config = _config(
         ready,
         truth_model,
@@ -158,7 +162,7 @@ def calibrate(
         false_alarm=false_alarm,
         seed=seed,
         around_data=data is not None,
-        around=None if around is None else _label(around),
+        around=label,
     )
     kept: Replications = Replications() if out is None else CalibrationFolder(Path(out), config)
     loop = ReplicationLoop(ready, measures, seed, kept)
@@ -211,11 +215,6 @@ def _share(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ValueError(f"`false_alarm` must be a probability between 0 and 1, not {value!r}.")
     return float(value)
-
-
-def _label(posterior: Posterior) -> str:
-    run = posterior.provenance
-    return f"{run['kernel']} seed {run['seed']} data {run['data_sha256'][:12]}"
 
 
 def _config(

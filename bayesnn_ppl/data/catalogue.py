@@ -160,7 +160,8 @@ def _source(text: str) -> tuple[str, Callable[..., Dataset]]:
         return f"The file `{text}`", partial(archives.load_npz, text)
     if ending == ".csv" or ending in table_files.PARQUET:
         return f"The file `{text}`", partial(table_files.load_table, text)
-    key = _known(text)
+    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
+    key = (forms | {_fold(name): name for name in names()}).get(_fold(text))
     # A folder that happens to be called `mnist` does not hide the data set; `./mnist` is a folder.
     if Path(text).is_dir() and (os.path.basename(text) != text or key is None):
         return _folder(Path(text))
@@ -191,11 +192,6 @@ def _folder(path: Path) -> tuple[str, Callable[..., Dataset]]:
         "`x_train.npy`, `y_train.npy`, `x_test.npy` and `y_test.npy`; or a sub-folder of "
         f"{', '.join(image_folders.ENDINGS)} images for each class."
     )
-
-
-def _known(text: str) -> str | None:
-    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
-    return (forms | {_fold(name): name for name in names()}).get(_fold(text))
 
 
 def _fold(name: str) -> str:

@@ -105,10 +105,6 @@ def corrupt_dataset(dataset: Dataset, kind: str, severity: int, *, seed: int = 0
     )
 
 
-def _gaussian_noise(x: np.ndarray, sd: float, generator: np.random.Generator) -> np.ndarray:
-    return x + sd * generator.standard_normal(x.shape)
-
-
 def _gaussian_blur(x: np.ndarray, width: float, _: np.random.Generator) -> np.ndarray:
     from scipy import ndimage
 
@@ -119,10 +115,6 @@ def _gaussian_blur(x: np.ndarray, width: float, _: np.random.Generator) -> np.nd
 def _contrast(x: np.ndarray, kept: float, _: np.random.Generator) -> np.ndarray:
     mean = x.mean(axis=(1, 2), keepdims=True)
     return mean + kept * (x - mean)
-
-
-def _brightness(x: np.ndarray, added: float, _: np.random.Generator) -> np.ndarray:
-    return x + added
 
 
 def _pixelate(x: np.ndarray, share: float, _: np.random.Generator) -> np.ndarray:
@@ -154,10 +146,13 @@ def _rotation(x: np.ndarray, degrees: float, generator: np.random.Generator) -> 
 _Corruption = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]
 # Each with its strength at the five severities.
 _CORRUPTIONS: dict[str, tuple[_Corruption, tuple[float, ...]]] = {
-    "gaussian_noise": (_gaussian_noise, (0.04, 0.08, 0.12, 0.18, 0.26)),
+    "gaussian_noise": (
+        lambda x, sd, g: x + sd * g.standard_normal(x.shape),
+        (0.04, 0.08, 0.12, 0.18, 0.26),
+    ),
     "gaussian_blur": (_gaussian_blur, (0.4, 0.6, 0.9, 1.3, 1.8)),
     "contrast": (_contrast, (0.75, 0.55, 0.4, 0.25, 0.12)),
-    "brightness": (_brightness, (0.08, 0.16, 0.24, 0.32, 0.4)),
+    "brightness": (lambda x, added, _: x + added, (0.08, 0.16, 0.24, 0.32, 0.4)),
     "pixelate": (_pixelate, (0.8, 0.65, 0.5, 0.35, 0.25)),
     "rotation": (_rotation, (6.0, 12.0, 20.0, 30.0, 45.0)),
 }

@@ -50,14 +50,9 @@ def palette(index: int) -> str:
 def vector(
     name: str, values: ArrayLike, *, length: int | None = None, like: str = "", finite: bool = True
 ) -> NDArray[np.float64]:
-    """`values` as a non-empty float array of shape (n,).
+    """`values` as a non-empty float array of shape (n,), finite unless `finite` is False.
 
-    Args:
-        name: the argument as the caller typed it, for the message.
-        values: what the caller gave.
-        length: the n that another argument has already fixed, if any.
-        like: the name of that argument.
-        finite: whether NaN and infinity are refused.
+    `name` is the argument as the caller typed it; `length` the n that the argument `like` fixed.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:

@@ -154,13 +154,7 @@ def page(
 
 
 def built(subjects: list[Subject], *, reference: str | None = None, script: str = "") -> Page:
-    """A page of subjects.
-
-    Args:
-        subjects: one or several.
-        reference: the name of the one that distances are to.
-        script: JavaScript besides that of every page.
-    """
+    """A page of one subject or several, with a script besides that of every page."""
     parts: list[tuple[str, str, str]] = []  # identifier, title, body
     if len(subjects) > 1:
         parts.append(("overview", "Side by side", overview_section(subjects)))
@@ -198,13 +192,9 @@ def document(
     script: str = "",
     style: str = "",
 ) -> str:
-    """A whole page with the library's style sheet and script inside it.
+    """A whole page with the library's style sheet and script, and those given, inside it.
 
-    Args:
-        title, subtitle: as plain text.
-        body: HTML.
-        contents: identifier and title of each section, for the list of contents.
-        script, style: JavaScript and CSS besides those of every page.
+    `contents` has the identifier and title of each section; titles are plain text, `body` is HTML.
     """
     links = "".join(
         f'<li><a href="#{name}">{markup.text(words)}</a></li>' for name, words in contents or []

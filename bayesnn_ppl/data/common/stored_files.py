@@ -74,11 +74,7 @@ def require_shapes(
 
 
 def verify(found: str, expected: str, what: str, path: Path) -> None:
-    """Refuse content whose checksum is not the published one.
-
-    Args:
-        what: the content, as the subject of a sentence, such as "The array `x_train`".
-    """
+    """Refuse content (`what` it is begins the sentence) without the published checksum."""
     if found != expected:
         raise ValueError(
             f"{what} read from `{path}` does not have the published checksum (found "

@@ -27,10 +27,7 @@ def words(text: str | bytes) -> list[str]:
     """The words of a text.
 
     ASCII letters are put in lower case, ASCII punctuation other than the apostrophe, tabs and line
-    ends become spaces, and what stands between spaces is a word.
-
-    Args:
-        text: a text, or its bytes in UTF-8.
+    ends become spaces, and what stands between spaces is a word. Bytes are UTF-8.
     """
     content = text.encode() if isinstance(text, str) else bytes(text)
     cleaned = content.lower().translate(_RULE).decode(errors="replace")

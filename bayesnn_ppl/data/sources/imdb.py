@@ -70,7 +70,10 @@ def load_imdb(
     """
     chosen = check_choice("order", order, ORDERS)
     num_words, length = check_sizes(num_words, length)
-    arrays = _stored()
+    keys = ", ".join(f"`{key}`" for key in _CHECKSUMS | _NAMES)
+    contents = f"a NumPy archive with word ranks, offsets, labels and the orders of Keras: {keys}"
+    path = locate("imdb.npz", "imdb", contents)
+    arrays = _read(path, os.stat(path).st_mtime_ns)
     training_rows = len(arrays["y_train"]) - VALIDATION_ROWS
     check_subset(subset, training_rows, "imdb")
     train, test = arrays["keras_perm_train"], arrays["keras_perm_test"]
@@ -120,14 +123,6 @@ def _tfds_order(arrays: dict[str, np.ndarray], part: str) -> np.ndarray:
     return tfds_sorted(
         part, [f"aclImdb/{part}/{folders[y]}/{name}_{rating}.txt" for y, name, rating in described]
     )
-
-
-def _stored() -> dict[str, np.ndarray]:
-    contents = "a NumPy archive with word ranks, offsets, labels and the orders of Keras: " + (
-        ", ".join(f"`{key}`" for key in (*_CHECKSUMS, *_NAMES))
-    )
-    path = locate("imdb.npz", "imdb", contents)
-    return _read(path, os.stat(path).st_mtime_ns)
 
 
 @lru_cache(maxsize=1)

@@ -52,13 +52,9 @@ def _mlp_prior(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mlp_function(x: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """A draw of f(x) = tanh(xW/sqrt(d) + b) v / sqrt(h), all of W, b, v standard normal, h = 50.
+    """A draw of f(x) = tanh(xW/sqrt(d) + b) v / sqrt(h), shape (n,), of x (n, d).
 
-    Args:
-        x: shape (n, d).
-
-    Returns:
-        shape (n,).
+    All of W, b, v are standard normal, and h = 50.
     """
     hidden = 50
     kernel = generator.standard_normal((x.shape[1], hidden))

@@ -19,12 +19,7 @@ _DELIMITERS = (",", ";", "\t")
 
 
 def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
-    """The table as pandas infers it.
-
-    Args:
-        path: the file.
-        text: columns whose cells stay text, whatever they look like.
-    """
+    """The table as pandas infers it, but for the columns `text`, whose cells stay text."""
     import pandas
 
     require_room(path, _BYTES_OF_TEXT * path.stat().st_size)

@@ -28,8 +28,8 @@ def fixed_or_learned(value: Any, what: str) -> float | dist.Distribution:
     _check_positive(value, what)
     if value.shape():
         raise ValueError(
-            f"The prior of {_inside(what)} must be one of a single number, but its draws have "
-            f"shape {tuple(value.shape())}."
+            f"The prior of {what[0].lower()}{what[1:]} must be one of a single number, but its "
+            f"draws have shape {tuple(value.shape())}."
         )
     return value
 
@@ -90,7 +90,3 @@ def _check_positive(prior: dist.Distribution, what: str) -> None:
             f"{prior.support}. Take one over the positive reals, such as "
             "`dist.HalfNormal(1.0)` or `dist.LogNormal(0.0, 1.0)`."
         )
-
-
-def _inside(what: str) -> str:
-    return what[0].lower() + what[1:]

@@ -26,8 +26,9 @@ def training_log_likelihood(
     refuse_unweightable(run)
     temperature = likelihood_temperature(run, posterior.statistics)
     if x is None and y is None:
-        kept = _kept_group(posterior)
-        if kept is not None:
+        children = posterior.tree.children
+        if GROUP in children and not posterior.tree[GROUP].attrs.get("tempered"):
+            kept = posterior.tree[GROUP]["y"].values
             _require_draws(kept.shape[0] * kept.shape[1])
             return kept, temperature
         data = getattr(posterior, "data", None)
@@ -38,12 +39,6 @@ def training_log_likelihood(
         _require_draws(int(np.prod([posterior.tree[group].sizes[d] for d in ("chain", "draw")])))
     require_training_data(posterior, x, y)
     return np.asarray(posterior.log_likelihood(x, y)), temperature
-
-
-def _kept_group(posterior: Any) -> NDArray[Any] | None:
-    if GROUP not in posterior.tree.children or posterior.tree[GROUP].attrs.get("tempered"):
-        return None
-    return posterior.tree[GROUP]["y"].values
 
 
 def refuse_unweightable(run: Mapping[str, Any]) -> None:

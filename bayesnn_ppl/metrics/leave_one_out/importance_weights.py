@@ -33,10 +33,9 @@ class WeightedScore(NamedTuple):
 
 
 def relative_efficiency(log_p: NDArray[Any]) -> NDArray[np.float64]:
-    """Bulk ESS over S; of ranks, so that it is that of the weights as well, at any temperature.
+    """Bulk ESS over S of log p(y_i|θ_s), (chain, draw, N).
 
-    Args:
-        log_p: log p(y_i|θ_s), (chain, draw, N).
+    It is of ranks, and so that of the weights as well, at any temperature.
     """
     from arviz_stats.base import array_stats
 

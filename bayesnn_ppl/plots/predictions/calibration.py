@@ -57,9 +57,14 @@ def plot_calibration(
     figure = new_figure(width=8.0, height=0.9 + 1.75 * len(ranks) + 0.16 * len(lines))
     rows = figure.subplots(len(ranks), 2, squeeze=False, width_ratios=(1, 1))
     for row, (name, values) in enumerate(ranks.items()):
-        own = _checked(name, values, draws[row])
-        _histogram(rows[row, 0], own, draws[row], false_alarm)
-        _difference(rows[row, 1], own, draws[row], false_alarm)
+        own, places = _checked(name, values, draws[row]), draws[row] + 1
+        most = min(_MOST_BINS, max(2, len(own) // _PER_BIN))
+        bins = max(d for d in range(1, places + 1) if places % d == 0 and d <= most)
+        counts = np.bincount(own * bins // places, minlength=bins)
+        draw_histogram(rows[row, 0], counts, false_alarm)
+        below = np.cumsum(np.bincount(own, minlength=places))[:-1] / len(own)
+        draw_difference(rows[row, 1], below, len(own), false_alarm)
+        rows[row, 0].set_ylabel("replications")
         rows[row, 0].set_title(name, loc="left")
         if labels is not None:
             rows[row, 1].set_title(labels[row], loc="left")
@@ -83,18 +88,6 @@ def _checked(name: str, values: ArrayLike, draws: int) -> NDArray[np.int64]:
             f"draws lies between 0 and {draws}."
         )
     return array.astype(np.int64)
-
-
-def _histogram(axes: Axes, ranks: NDArray[np.int64], draws: int, false_alarm: float) -> None:
-    most = min(_MOST_BINS, max(2, len(ranks) // _PER_BIN))
-    bins = max(d for d in range(1, draws + 2) if (draws + 1) % d == 0 and d <= most)
-    draw_histogram(axes, np.bincount(ranks * bins // (draws + 1), minlength=bins), false_alarm)
-    axes.set_ylabel("replications")
-
-
-def _difference(axes: Axes, ranks: NDArray[np.int64], draws: int, false_alarm: float) -> None:
-    below = np.cumsum(np.bincount(ranks, minlength=draws + 1))[:-1] / len(ranks)
-    draw_difference(axes, below, len(ranks), false_alarm)
 
 
 def draw_histogram(axes: Axes, counts: NDArray[np.int64], false_alarm: float) -> None:

@@ -153,15 +153,7 @@ SAMPLERS = _samplers()
 
 
 def run(target: str, sampler: str, step: float, temperature: float, draws: int, seed: int) -> Run:
-    """Four chains of one sampler.
-
-    Args:
-        target, sampler: names.
-        step: step size, in units of the plane.
-        temperature: of the whole posterior.
-        draws: of each chain; there is no warm-up.
-        seed: of everything random.
-    """
+    """Four chains of one sampler, without warm-up; the step is in units of the plane."""
     chosen = SAMPLERS[sampler]
     weights = np.array([name == target for name in TARGETS], np.float32) / temperature
     rows = _ROWS if chosen.stochastic else 1
@@ -209,11 +201,7 @@ def _to_the_end(a: NDArray[Any], draws: int) -> NDArray[Any]:
 
 
 def stein(target: str, rate: float, temperature: float, draws: int, seed: int) -> Run:
-    """Particles of Stein variational gradient descent, by the library's own step and Adam.
-
-    Returns:
-        A `Run` whose chains are particles; R-hat has nothing to say of them and is NaN.
-    """
+    """Particles of SVGD as chains, by the library's own step and Adam; their R-hat is NaN."""
     index = list(TARGETS).index(target)
     weights = jnp.zeros(len(TARGETS)).at[index].set(1.0 / temperature)
     start = 0.7 * jax.random.normal(jax.random.key(seed), (_PARTICLES, 2)) + jnp.array([1.0, 0.5])
