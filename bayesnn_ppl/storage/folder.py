@@ -26,7 +26,7 @@ import xarray as xr
 from bayesnn_ppl.storage.commits import files_of
 from bayesnn_ppl.storage.derived import GROUPS
 from bayesnn_ppl.storage.files import write_arrays, write_json, writing_to
-from bayesnn_ppl.storage.open_folder import PARTS, OpenFolder
+from bayesnn_ppl.storage.opening import PARTS, OpenFolder
 from bayesnn_ppl.storage.reading import read
 from bayesnn_ppl.storage.tree import MOMENTS, PROBE, PROVENANCE, STARTS
 from bayesnn_ppl.storage.zarr_store import (

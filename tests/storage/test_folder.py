@@ -16,7 +16,7 @@ import xarray as xr
 from zarr.errors import ChunkNotFoundError
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.storage import files, open_folder, zarr_store
+from bayesnn_ppl.storage import files, opening, zarr_store
 from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.zarr_store import STORE
 
@@ -115,14 +115,14 @@ def test_a_commit_made_while_a_run_is_opened_counts(tmp_path, monkeypatch):
     """The lock comes after a first look, and its last owner may have written in between."""
     run = RunFolder.create(tmp_path / "run", CONFIG)
     write_blocks(run, [7])
-    lock = open_folder.lock_folder
+    lock = opening.lock_folder
 
     def late(path):
         write_blocks(run, [6], begin=7)
         run.release()
         return lock(path)
 
-    monkeypatch.setattr(open_folder, "lock_folder", late)
+    monkeypatch.setattr(opening, "lock_folder", late)
     again = RunFolder.reopen(tmp_path / "run")
     assert again.commit_record["draws"] == 13
     assert write_blocks(again, [10], begin=13) == 23

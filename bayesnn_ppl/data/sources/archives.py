@@ -10,7 +10,7 @@ from bayesnn_ppl.core.npz import UNREADABLE
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.arrays import from_arrays
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.given_split import from_split
+from bayesnn_ppl.data.common.given_parts import from_split
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.common.stored_files import read_archive

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesnn_ppl.data.common.checks import lower
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
-from bayesnn_ppl.data.common.given_split import from_split
+from bayesnn_ppl.data.common.given_parts import from_split
 from bayesnn_ppl.data.common.pixels import CHANNELS, channel_moments, scaled
 from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Standardisation

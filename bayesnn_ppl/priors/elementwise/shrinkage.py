@@ -12,7 +12,7 @@ from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
-from bayesnn_ppl.priors.elementwise.scale_mixture import (
+from bayesnn_ppl.priors.elementwise.unknown_scales import (
     checked_site_name,
     sample_scaled,
     site_of,

@@ -15,7 +15,7 @@ from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes,
 from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
-from bayesnn_ppl.priors.elementwise.scale_mixture import (
+from bayesnn_ppl.priors.elementwise.unknown_scales import (
     checked_scale_law,
     checked_site_name,
     sample_scaled,

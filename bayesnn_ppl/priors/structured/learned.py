@@ -10,7 +10,7 @@ from numpyro.distributions import constraints
 from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
-from bayesnn_ppl.priors.elementwise.scale_mixture import checked_site_name, site_of
+from bayesnn_ppl.priors.elementwise.unknown_scales import checked_site_name, site_of
 from bayesnn_ppl.priors.structured.hierarchy import group_of
 
 _OVER = ("network", "layer", "block", "parameter")
