@@ -173,7 +173,7 @@ class Team(Alone):
         if not link.left:
             if self.leads:  # one that JAX aborts, having lost another, is not the first loss
                 time.sleep(0.3)
-            self._lose(index, "is lost: it ended without a word.")
+            self._lose(index, "is lost: it ended without a message.")
 
     def _beat(self) -> None:
         while not self._closed:

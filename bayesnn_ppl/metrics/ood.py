@@ -75,7 +75,7 @@ def fpr_at_95_tpr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     inside, outside = _scores(scores_in, "scores_in"), _scores(scores_out, "scores_out")
     if np.isnan(inside).any() or np.isnan(outside).any():
         return float("nan")
-    # In whole numbers: 0.95 m is not exact.
+    # In integers: 0.95 m is not exact.
     caught = -(-95 * outside.size // 100)
     threshold = np.sort(outside)[outside.size - caught]
     return float(np.mean(inside >= threshold))

@@ -43,7 +43,7 @@ def by_severity(
     Raises:
         ValueError: no batches, one that occurs twice, x and y of different lengths, y of another
             shape than the predictions, an unknown variant.
-        TypeError: a key is not a name and a whole number.
+        TypeError: a key is not a name and an integer.
     """
     import pandas as pd
 

@@ -79,7 +79,7 @@ class Conv(linen.Module):
 
     Attributes:
         features: number of output channels.
-        kernel_size: one length per space axis; a whole number is one axis, as in Flax.
+        kernel_size: one length per space axis; an integer is one axis, as in Flax.
         strides: one step for all space axes, or one for each.
         padding: "SAME" (output size ⌈size / stride⌉, with the odd zero at the end), "VALID", or
             pairs (before, after), one for each space axis.
@@ -106,7 +106,7 @@ class Conv(linen.Module):
         strides = (self.strides,) * axes if isinstance(self.strides, int) else tuple(self.strides)
         if len(strides) != axes or min(*strides, *size) < 1:
             raise ValueError(
-                f"The kernel size {size} and the strides {strides} must be whole numbers from 1 "
+                f"The kernel size {size} and the strides {strides} must be integers from 1 "
                 "on, one for each space axis."
             )
         if x.ndim != axes + 2:
@@ -144,7 +144,7 @@ def _explicit_padding(
             pairs = ()
         if len(pairs) != len(space) or min(min(pair) for pair in pairs) < 0:
             raise ValueError(
-                f"The padding {padding!r} must be one pair (before, after) of whole numbers from "
+                f"The padding {padding!r} must be one pair (before, after) of integers from "
                 f"0 on for each of the {len(space)} space axes."
             )
     for length, kernel, (before, after) in zip(space, size, pairs, strict=True):

@@ -67,7 +67,7 @@ def _per_axis(value: int | Sequence[int], axes: int, what: str) -> tuple[int, ..
     values = (value,) * axes if isinstance(value, int) else tuple(value)
     if len(values) != axes or any(v < 1 for v in values):
         raise ValueError(
-            f"The pooling {what} {value!r} must be one whole number from 1 on, or one for each of "
+            f"The pooling {what} {value!r} must be one integer from 1 on, or one for each of "
             f"the {axes} space axes."
         )
     return values

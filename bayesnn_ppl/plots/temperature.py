@@ -34,15 +34,15 @@ def plot_temperatures(
 
     Args:
         names: of the k parameter arrays.
-        readings: thermometer ("kinetic", "configurational") -> (k, 3) of value, lower and upper
+        readings: diagnostic ("kinetic", "configurational") -> (k, 3) of value, lower and upper
             end; NaN where an array was not read. `Thermometry.readings()` has it.
         expected: T.
         tolerance: half the width of the band, as a share of T.
-        over_time: thermometer -> (k, parts, 3), from `Thermometry.over_time()`; None for no
+        over_time: diagnostic -> (k, parts, 3), from `Thermometry.over_time()`; None for no
             second column.
 
     Returns:
-        A figure with one axes for the arrays and one below it for each thermometer over time.
+        A figure with one axes for the arrays and one below it for each diagnostic over time.
 
     Raises:
         ValueError: a shape does not fit the names, there is nothing to draw, or T is not positive.

@@ -105,7 +105,7 @@ def page(
             probes that the runs kept; a run without one is judged by its weights alone.
         y: their targets.
         train: the training rows `(x, y)`, for baselines and the configurational temperature.
-        reference: name of the posterior that the others are held against.
+        reference: name of the posterior that the others are compared with.
         gradients: at how many draws the configurational temperature is read, each a pass over
             the training rows; 0 for none.
         words: name -> what is known besides: `command` that repeats the run, `data`, `target`,

@@ -53,7 +53,7 @@ class Mirror:
         if self._commit_there() is not None:
             raise FileExistsError(
                 f"There is a run at {self.address}, and a run is never written over. Choose "
-                "another address, or remove it first. To go on with a run, `resume` it."
+                "another address, or remove it first. To continue a run, `resume` it."
             )
 
     def send(self, *, strict: bool) -> None:

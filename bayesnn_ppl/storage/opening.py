@@ -74,7 +74,7 @@ class OpenFolder:
         ):
             raise FileExistsError(
                 f"`{path}` exists and is not empty. Choose another folder, or remove it first: "
-                "a run is never written over. To go on with a run, `resume` it."
+                "a run is never written over. To continue a run, `resume` it."
             )
         record = empty_record()
         with writing_to(path, lambda: "Choose a folder for `out` that is not read-only."):
@@ -120,7 +120,7 @@ class OpenFolder:
         draws = self.commit_record["draws"]
         return (
             f"The {draws} draws per chain that were committed before are kept. Make it writable or "
-            "make room, and go on with `resume`."
+            "make room, and continue with `resume`."
         )
 
     def _send(self, *, strict: bool) -> None:
@@ -134,7 +134,7 @@ class OpenFolder:
             ValueError: there is none, or it is damaged.
         """
         if self.commit_record["checkpoint"] is None:
-            raise ValueError(f"The run `{self.path}` has no checkpoint to go on from.")
+            raise ValueError(f"The run `{self.path}` has no checkpoint to continue from.")
         return read_parts(self.path, self.commit_record["checkpoint"])
 
     def keep_starts(self, starts: Block) -> None:

@@ -99,7 +99,7 @@ def _fetch(name: str, data_dir: str | os.PathLike[str] | None, subject: str) -> 
             "table as a CSV file and load that."
         ) from error
     except ValueError as error:
-        raise ValueError(f"{subject} cannot be had: {error}") from error
+        raise ValueError(f"{subject} is not available: {error}") from error
 
 
 def _numbered(table: pandas.DataFrame, target: str, subject: str) -> pandas.DataFrame:

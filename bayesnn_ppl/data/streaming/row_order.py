@@ -1,6 +1,6 @@
 """Which rows each step of a streamed run takes: a pure function of seed, chain and step.
 
-Nothing is remembered between steps, so a run that goes on after a crash takes the rows that it
+Nothing is remembered between steps, so a run that resumes after a crash takes the rows that it
 would have taken.
 """
 

@@ -81,7 +81,7 @@ class Stream:
         They are read in ascending order, each once, in pieces that hold whole chunks.
 
         Args:
-            rows: whole numbers in [0, N), shape (k,), k ≥ 1; repeats are allowed.
+            rows: integers in [0, N), shape (k,), k ≥ 1; repeats are allowed.
             float64: keep double precision.
 
         Returns:
@@ -203,9 +203,9 @@ def stream(
             `supervised_keys` of a TFDS data source, and (0, 1) where records are pairs.
         prepare: `(x, y) -> (x, y)` on a block of rows as they are stored, NumPy arrays, such as
             `lambda x, y: (x / np.float32(255), y)`; it must treat each row by itself. Afterwards
-            floats become float32 and whole numbers int32, as for arrays.
+            floats become float32 and integers int32, as for arrays.
         chunk: so many neighbouring rows are read together; by default 1, or the length of the
-            stored chunks of a zarr array, whose rows cannot be had one by one. With more than 1
+            stored chunks of a zarr array, whose rows cannot be read one by one. With more than 1
             the kernel must take rows by epochs, `minibatches="epoch"`, and minibatches are noisier
             where neighbours are alike: `RowOrder` says by how much.
         window: so many chunks are mixed.

@@ -77,7 +77,7 @@ def checked_scale(scale: Any, outputs: int | None, *, per_output: bool) -> tuple
 
 
 def check_outputs_argument(outputs: Any) -> int | None:
-    """`outputs` as None or a whole number of at least 1."""
+    """`outputs` as None or an integer of at least 1."""
     return None if outputs is None else whole_number(outputs, "`outputs`", at_least=1)
 
 

@@ -50,7 +50,7 @@ def mixture_density_likelihood(
             (N, 3·D·C), along the last axis the D × C logits, then the means, then the raw scales.
 
     Raises:
-        TypeError: `components` or `targets` is not a whole number.
+        TypeError: `components` or `targets` is not an integer.
         ValueError: one of them below 1, or a floor that is not positive.
 
     References:

@@ -44,7 +44,7 @@ def constrained(prior: ParameterPrior) -> _Constrained:
 
 
 def distribution_of(prior: Any, name: str, shape: tuple[int, ...]) -> dist.Distribution:
-    """The prior of one parameter, held against the parameter."""
+    """The prior of one parameter, checked against the parameter."""
     while isinstance(prior, ByName):
         prior = prior.entry(name, shape)
     found = prior if isinstance(prior, dist.Distribution) else prior(name, shape)

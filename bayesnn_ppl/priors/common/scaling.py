@@ -30,7 +30,7 @@ def _is_embedding(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ScaledPrior(ABC):
-    """Independent weights of one law; a subclass says which.
+    """Independent weights of one distribution; a subclass says which.
 
     Attributes:
         scale: of parameters with two axes or more, divided by √fan-in where `fan_in` is set.
@@ -44,12 +44,13 @@ class ScaledPrior(ABC):
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
         if len(shape) < 2:
-            return self.law(self.bias_scale)
-        return self.law(self.scale / (math.sqrt(inputs_of(name, shape)) if self.fan_in else 1.0))
+            return self.distribution(self.bias_scale)
+        size = math.sqrt(inputs_of(name, shape)) if self.fan_in else 1.0
+        return self.distribution(self.scale / size)
 
     @abstractmethod
-    def law(self, scale: float) -> dist.Distribution:
-        """The law of one weight."""
+    def distribution(self, scale: float) -> dist.Distribution:
+        """The distribution of one weight."""
 
 
 def checked_scales(

@@ -69,7 +69,7 @@ class GeneralisedNormal(dist.Distribution):
 class _GeneralisedNormal(ScaledPrior):
     power: float
 
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return GeneralisedNormal(self.power, scale)
 
 

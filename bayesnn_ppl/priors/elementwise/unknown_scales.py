@@ -122,7 +122,7 @@ def inverse_gamma_scale(concentration: float, rate: float) -> InverseGammaScale:
     )
 
 
-def checked_scale_law(law: Any) -> dist.Distribution:
+def checked_scale_prior(law: Any) -> dist.Distribution:
     """A proper, continuous, scalar law on the positive reals, or an error that says what is not."""
     if not isinstance(law, dist.Distribution):
         raise TypeError(

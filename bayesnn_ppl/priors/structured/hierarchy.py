@@ -16,7 +16,7 @@ from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
 from bayesnn_ppl.priors.elementwise.unknown_scales import (
-    checked_scale_law,
+    checked_scale_prior,
     checked_site_name,
     sample_scaled,
     site_of,
@@ -195,7 +195,7 @@ def hierarchical(
     check_others(others)
     return NetworkPrior(
         _Hierarchical(
-            dist.HalfNormal(1.0) if scale is None else checked_scale_law(scale),
+            dist.HalfNormal(1.0) if scale is None else checked_scale_prior(scale),
             sharing,
             checked_flag(fan_in, "The prior's fan_in"),
             checked_flag(centred, "The prior's centred"),

@@ -11,7 +11,7 @@ _MOST_ARRAYS = 30
 
 
 def temperatures_section(subject: Subject) -> str:
-    """The verdict of the thermometers, a figure of the arrays, and a table."""
+    """The verdict of the temperature diagnostics, a figure of the arrays, and a table."""
     found = subject.temperatures
     run = subject.run
     asked = (
