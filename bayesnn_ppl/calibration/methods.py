@@ -15,8 +15,6 @@ from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
 from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["Method", "Sampling", "built", "chosen_sampling"]
-
 _WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 150, 150, 2, 4
 
 
@@ -40,13 +38,7 @@ class Method:
     """
 
     def __init__(
-        self,
-        method: Any,
-        x: np.ndarray,
-        y: np.ndarray,
-        sampling: Sampling | None,
-        *,
-        float64: bool,
+        self, method: Any, x: np.ndarray, y: np.ndarray, sampling: Sampling | None, *, float64: bool
     ) -> None:
         self._float64 = float64
         self.independent = sampling is None
@@ -67,11 +59,8 @@ class Method:
                 method,
                 x,
                 y,
-                warmup=sampling.warmup,
-                chains=sampling.chains,
+                **{n: getattr(sampling, n) for n in ("warmup", "chains", "init", "thinning")},
                 chain_method="parallel",
-                init=sampling.init,
-                thinning=sampling.thinning,
                 until=None,
                 **shared,
             )
@@ -90,11 +79,7 @@ class Method:
             return self._ready.describe(None)
 
     def posterior(self, y: np.ndarray, seed: int, *, draws: int | None = None) -> Posterior:
-        """Draws given y; compiles nothing where an earlier call has.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C came, and the draws are not all there.
-        """
+        """Draws given y; compiles nothing where an earlier call has."""
         y = y.astype(np.int32) if self.summary.discrete else y
         if isinstance(self._ready, Plan):
             plan = replace(self._ready, y=y, seed=seed)
@@ -111,11 +96,7 @@ class Method:
 
 
 def built(method: Any, model: Any) -> Any:
-    """`method`, or what it builds from `model`.
-
-    Raises:
-        TypeError: it is neither a kernel, nor an approximation, nor a function that makes one.
-    """
+    """`method`, or what it builds from `model`."""
     if isinstance(method, MCMCKernel):
         return method
     if isinstance(method, Approximation) and not isinstance(method, type):
@@ -141,24 +122,11 @@ def built(method: Any, model: Any) -> Any:
     )
 
 
-def chosen_sampling(
-    method: Any,
-    *,
-    warmup: int | None,
-    draws: int | None,
-    chains: int | None,
-    thinning: int | None,
-    init: Any,
-) -> Sampling | None:
-    """The sampling of a kernel with defaults filled in; None of an approximation.
-
-    Raises:
-        TypeError, ValueError: a setting that an approximation does not have, or out of range.
-    """
-    given = {"warmup": warmup, "draws": draws, "chains": chains, "thinning": thinning, "init": init}
+def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
+    """The sampling of a kernel, where None means the default; None of an approximation."""
+    given = {name: value for name, value in settings.items() if value is not None}
     if not isinstance(method, MCMCKernel):
-        wrong = [f"`{name}`" for name, value in given.items() if value is not None]
-        if wrong:
+        if wrong := [f"`{name}`" for name in given]:
             raise ValueError(
                 f"{' and '.join(wrong)} are settings of a kernel, and "
                 f"{type(method).__name__} is an approximation: give it its own settings, such as "
@@ -166,11 +134,12 @@ def chosen_sampling(
             )
         return None
     many = _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS
-    draws = whole_number(_DRAWS if draws is None else draws, "`draws`", at_least=1)
-    chains = whole_number(many if chains is None else chains, "`chains`", at_least=1)
+    draws = whole_number(given.get("draws", _DRAWS), "`draws`", at_least=1)
+    chains = whole_number(given.get("chains", many), "`chains`", at_least=1)
     if draws * chains < 14:
         raise ValueError(
             f"{chains} chains of {draws} draws are too few to rank a parameter among: "
             "7 nearly independent draws are needed. Give more `draws`."
         )
-    return Sampling(_WARMUP if warmup is None else warmup, draws, chains, thinning or 1, init)
+    thinning = settings["thinning"] or 1
+    return Sampling(given.get("warmup", _WARMUP), draws, chains, thinning, settings["init"])

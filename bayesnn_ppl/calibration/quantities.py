@@ -17,21 +17,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro import handlers
 
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
-from bayesnn_ppl.diagnostics.prior.traced_model import (
-    Kind,
-    forward,
-    functions_at,
-    inspect_prior,
-)
+from bayesnn_ppl.diagnostics.prior.traced_model import Kind, forward, functions_at, inspect_prior
 from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 from bayesnn_ppl.posterior.posterior import Posterior
-
-__all__ = ["DENSITIES", "Quantities"]
 
 DENSITIES = ("log likelihood", "log prior", "log joint")
 _MOST_WEIGHTS = 8  # of a linear model
@@ -50,10 +44,6 @@ class Quantities:
         probe: inputs (M, ...) at which functions are ranked.
         given: the user's own quantities.
         float64: compute in double precision.
-
-    Raises:
-        ValueError: the truth has no prior to draw from; see `prior_predictive`.
-        TypeError: a quantity of the user's is not a number.
     """
 
     def __init__(
@@ -97,29 +87,20 @@ class Quantities:
         shapes = {name: a.shape[1:] for name, a in draws.items()}
         whole = shapes == {n: tuple(s) for n, s in self._summary.latents.items()}
         with arithmetic(float64=self._float64):
-            values, likelihood, prior = jax.tree.map(
-                np.asarray,
-                _of_draws(
-                    program,
-                    self._method if whole else None,
-                    self._kind,
-                    draws,
-                    self._x,
-                    y,
-                    self._probe,
-                ),
-            )
-        found = self._functions(values)
+            method = self._method if whole else None
+            found = _of_draws(program, method, self._kind, draws, self._x, y, self._probe)
+            values, likelihood, prior = jax.tree.map(np.asarray, found)
+        measured = self._functions(values)
         for site, index in self._elements:
             if shapes.get(site) == tuple(self._summary.latents[site]):
                 label = f"[{', '.join(map(str, index))}]" if math.prod(shapes[site]) > 1 else ""
-                found[site + label] = draws[site][(slice(None), *index)]
+                measured[site + label] = draws[site][(slice(None), *index)]
         for name, function in self._given.items():
-            found[name] = _applied(name, function, draws)
-        found["log likelihood"] = likelihood
+            measured[name] = _applied(name, function, draws)
+        measured["log likelihood"] = likelihood
         if prior is not None:
-            found |= {"log prior": prior, "log joint": likelihood + prior}
-        return found
+            measured |= {"log prior": prior, "log joint": likelihood + prior}
+        return measured
 
     def _functions(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Of function values (S, M, ...)."""
@@ -159,22 +140,17 @@ def _of_draws(
             functions = jax.nn.softmax(functions)
         fn = _run(program.model, values, key, x)["y"]["fn"]
         fn = fn.base_dist if isinstance(fn, PseudoLikelihood) else fn
-        prior = None if method is None else _log_prior(method.model, values, key, x)
+        prior = None
+        if method is not None:  # of the latent sites as they are, without temperatures
+            trace = _run(method.model, values, key, x)
+            prior = sum(jnp.sum(trace[n]["fn"].log_prob(value)) for n, value in values.items())
         return functions, fn.log_prob(y).sum(), prior
 
     return jax.lax.map(one, draws)
 
 
 def _run(model: Any, values: Mapping[str, Any], key: Any, x: Any) -> Any:
-    from numpyro import handlers
-
     return forward(handlers.substitute(model, data=dict(values)), key, x)
-
-
-def _log_prior(model: Any, values: Mapping[str, Any], key: Any, x: Any) -> Any:
-    """log p(θ) of the latent sites as they are, without temperatures."""
-    trace = _run(model, values, key, x)
-    return sum(jnp.sum(trace[name]["fn"].log_prob(value)) for name, value in values.items())
 
 
 def _applied(name: str, function: Callable[..., Any], draws: Mapping[str, Any]) -> np.ndarray:

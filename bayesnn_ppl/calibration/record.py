@@ -4,6 +4,7 @@ Lines are appended and synchronised one by one. A process that is killed leaves 
 the last line, which is cut off when the calibration is resumed.
 """
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -14,8 +15,6 @@ import numpy as np
 
 from bayesnn_ppl.storage import writing_to
 from bayesnn_ppl.storage.files import write_bytes, write_json
-
-__all__ = ["CalibrationFolder", "Replications", "read_calibration"]
 
 _CONFIG, _LINES, _AROUND = "calibration.json", "replications.jsonl", "around.npz"
 _FORMAT = 1
@@ -53,10 +52,6 @@ class CalibrationFolder(Replications):
 
     Attributes:
         config: the settings, and what was found out since.
-
-    Raises:
-        FileExistsError: the folder holds something else.
-        ValueError: it holds a calibration with other settings; the sentence names them.
     """
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
@@ -69,7 +64,8 @@ class CalibrationFolder(Replications):
                 before, self.done = read_calibration(path)
                 _require_same(path, before, new)
                 new = {**before, **new, "around_ess": before.get("around_ess")}
-                _cut(path / _LINES)
+                if (path / _LINES).exists():  # what a killed process has left of a line
+                    os.truncate(path / _LINES, (path / _LINES).read_bytes().rfind(b"\n") + 1)
             elif any(path.iterdir()):
                 raise FileExistsError(
                     f"The folder `{path}` is not empty, and holds no calibration. Choose a new "
@@ -95,8 +91,6 @@ class CalibrationFolder(Replications):
 
     def keep_around(self, parameters: Mapping[str, np.ndarray]) -> None:
         """Write the parameters to a file."""
-        import io
-
         super().keep_around(parameters)
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {f"a{i}": a for i, a in enumerate(parameters.values())}
@@ -111,12 +105,7 @@ class CalibrationFolder(Replications):
 
 
 def read_calibration(path: Path) -> tuple[dict[str, Any], dict[int, Line]]:
-    """The settings of a calibration on disk, and its replications by number.
-
-    Raises:
-        FileNotFoundError: the folder holds no calibration.
-        ValueError: a file is damaged.
-    """
+    """The settings of a calibration on disk, and its replications by number."""
     if not (path / _CONFIG).is_file():
         raise FileNotFoundError(
             f"`{path}` holds no calibration: there is no `{_CONFIG}`. Give the folder that was "
@@ -145,16 +134,6 @@ def read_calibration(path: Path) -> tuple[dict[str, Any], dict[int, Line]]:
                     "replication is then made again."
                 ) from None
     return config, done
-
-
-def _cut(path: Path) -> None:
-    """Cut off what a killed process has left of a line."""
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    if end < len(content):
-        os.truncate(path, end)
 
 
 def _require_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

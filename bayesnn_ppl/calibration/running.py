@@ -1,41 +1,32 @@
 """`calibrate`: are a method's draws those of the posterior of data that the model makes?"""
 
 import importlib.metadata
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bayesnn_ppl
+from bayesnn_ppl.calibration.around_data import own_posterior, take_around
 from bayesnn_ppl.calibration.methods import Method, Sampling, built, chosen_sampling
 from bayesnn_ppl.calibration.quantities import Quantities
-from bayesnn_ppl.calibration.record import CalibrationFolder, Line, Replications
-from bayesnn_ppl.calibration.result import LEVELS, Calibration, judged
-from bayesnn_ppl.calibration.truths import (
-    METHOD,
-    ORDER,
-    TIES,
-    AroundData,
-    FromPrior,
-    Truth,
-    Truths,
-    seed_of,
-)
+from bayesnn_ppl.calibration.record import CalibrationFolder, Replications
+from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
+from bayesnn_ppl.calibration.result import Calibration, judged
+from bayesnn_ppl.calibration.truths import AroundData, FromPrior, Truths
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets, data_hash
-from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.diagnostics.convergence.measures import ess_bulk
+from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
+from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["calibrate"]
-
 _FEWEST = 20  # replications
 _PROBES = 3
-_AROUND_DRAWS = 4  # draws around the data for each replication, of which one is taken
 
 
 def calibrate(
@@ -125,7 +116,10 @@ def calibrate(
         'calibrated'
     """
     method = built(method, model)
-    own = _model_of(method)
+    own = getattr(method, "model", None)
+    if own is None:
+        kind = type(method).__name__
+        raise ValueError(f"The method {kind} has no model. Build it from one, `{kind}(model)`.")
     truth_model = own if model is None else model
     replications = whole_number(replications, "`replications`", at_least=_FEWEST)
     seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
@@ -140,7 +134,8 @@ def calibrate(
     prior = FromPrior(truth_model, inputs, seed, float64)
     all_inputs = inputs if data is None else np.concatenate([inputs, inputs])
     # Refuses a truth that cannot make data, before the method is given any.
-    _require_prior(truth_model, inputs, float64=float64)
+    with arithmetic(float64=float64):
+        inspect_prior(StaticProgram(truth_model), Layers(), inputs)
     example = prior.draw(0).y if data is None else np.concatenate([data, data])
     ready = Method(method, all_inputs, example, sampling, float64=float64)
     if ready.summary.local:
@@ -151,6 +146,10 @@ def calibrate(
     measures = Quantities(
         truth_model, own, ready.summary, all_inputs, points, quantities or {}, float64=float64
     )
+    label = None
+    if around is not None:
+        run = around.provenance
+        label = f"{run['kernel']} seed {run['seed']} data {run['data_sha256'][:12]}"
     config = _config(
         ready,
         truth_model,
@@ -163,20 +162,21 @@ def calibrate(
         false_alarm=false_alarm,
         seed=seed,
         around_data=data is not None,
-        around=None if around is None else _hash_of(around),
+        around=label,
     )
     kept: Replications = Replications() if out is None else CalibrationFolder(Path(out), config)
-    loop = _Loop(ready, measures, seed, kept)
+    loop = ReplicationLoop(ready, measures, seed, kept)
     interrupted = False
     with ProgressBar(shown=progress, chains=sampling.chains if sampling else 1) as bar:
         try:
             truths: Truths = prior
             if data is not None:
                 if kept.around is None:
-                    at_hand = around or _own_posterior(
+                    at_hand = around or own_posterior(
                         method, inputs, data, sampling, replications, seed, float64=float64
                     )
-                    _take_around(kept, config, at_hand, truth_model, points, replications, seed)
+                    ess = take_around(kept, at_hand, points, replications, seed)
+                    config["around_ess"] = ess
                 assert kept.around is not None
                 truths = AroundData(truth_model, inputs, data, kept.around, seed, float64)
             loop.run(truths, replications, bar)
@@ -186,163 +186,8 @@ def calibrate(
             interrupted = True
     lines = [kept.done[r] for r in sorted(kept.done) if r < replications]
     if isinstance(kept, CalibrationFolder):
-        config = {**kept.config}
+        config = kept.config
     return judged(config, lines, interrupted=interrupted)
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """Makes the replications that are not done yet, one after another."""
-
-    method: Method
-    quantities: Quantities
-    seed: int
-    kept: Replications
-
-    def run(self, truths: Truths, replications: int, bar: ProgressBar) -> None:
-        missing = [r for r in range(replications) if r not in self.kept.done]
-        bar.phase("calibrate", replications, replications - len(missing))
-        for r in missing:
-            line = self._replication(r, truths)
-            self.kept.add(line)
-            bar.tell(len(self.kept.done), "replications")
-
-    def _replication(self, r: int, truths: Truths) -> Line:
-        began = time.perf_counter()
-        truth = truths.draw(r)
-        line: Line = {"replication": r, "failed": None, "stopped": 0, "divergences": 0}
-        try:
-            posterior = self.method.posterior(truth.y, seed_of(self.seed, r, METHOD))
-        except (RuntimeError, FloatingPointError) as error:
-            if r == 0:  # most likely all of them would
-                raise
-            return {**line, "failed": str(error), "ranks": {}, "ess": {}, "seconds": 0.0}
-        run = posterior.provenance
-        diverging = posterior.statistics.get("diverging")
-        ranks, ess = self._ranks(r, truth, posterior)
-        return {
-            **line,
-            "stopped": len(run.get("stopped_chains", ())),
-            "divergences": 0 if diverging is None else int(np.sum(diverging)),
-            "compile_seconds": run["seconds"].get("compile", 0.0),
-            "ranks": ranks,
-            "ess": ess,
-            "seconds": round(time.perf_counter() - began, 3),
-        }
-
-    def _ranks(
-        self, r: int, truth: Truth, posterior: Posterior
-    ) -> tuple[dict[str, list[int] | None], dict[str, float]]:
-        """Ranks among each number of draws, and effective sample sizes, by quantity."""
-        true = self.quantities.of_truth(truth.parameters, truth.y)
-        drawn = self.quantities.of_posterior(posterior, truth.y)
-        generator = np.random.default_rng([self.seed, r, TIES])
-        ranks: dict[str, list[int] | None] = {}
-        ess: dict[str, float] = {}
-        for name in [name for name in true if name in drawn]:
-            values = np.asarray(drawn[name], dtype=float)
-            ok = bool(np.isfinite(values).all() and np.isfinite(true[name]))
-            ranks[name] = self._rank(values, true[name], generator) if ok else None
-            ess[name] = self._ess(values) if ok else 0.0
-        return ranks, ess
-
-    def _rank(self, values: np.ndarray, true: float, generator: np.random.Generator) -> list[int]:
-        flat = values.reshape(-1)  # chain by chain, so that even steps thin each of them
-        most = flat.size if self.method.independent else flat.size // 2
-        found = []
-        for level in LEVELS:
-            if level > most:
-                found.append(-1)
-                continue
-            own = flat[((np.arange(level) + 0.5) * flat.size / level).astype(int)]
-            equal = int(np.sum(own == true))  # ties are broken at random
-            found.append(int(np.sum(own < true)) + int(generator.integers(0, equal + 1)))
-        return found
-
-    def _ess(self, values: np.ndarray) -> float:
-        if self.method.independent:
-            return float(values.size)
-        found = float(ess_bulk(values))
-        constant = bool((values == values.flat[0]).all())
-        return 1.0 if constant or not np.isfinite(found) else round(found, 1)
-
-
-def _own_posterior(
-    method: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    sampling: Sampling | None,
-    replications: int,
-    seed: int,
-    *,
-    float64: bool,
-) -> Posterior:
-    """The method's own posterior of the data at hand, with draws enough for all replications."""
-    ready = Method(method, x, y, sampling, float64=float64)
-    draws = None
-    if sampling is not None:
-        draws = max(sampling.draws, -(-_AROUND_DRAWS * replications // sampling.chains))
-    return ready.posterior(y, seed_of(seed, 0, ORDER), draws=draws)
-
-
-def _take_around(
-    kept: Replications,
-    config: dict[str, Any],
-    posterior: Posterior,
-    model: Any,
-    probe: np.ndarray,
-    replications: int,
-    seed: int,
-) -> None:
-    """Choose the parameters that new data are simulated from.
-
-    Raises:
-        ValueError: there are fewer draws than replications, or no weights.
-    """
-    run, arrays = posterior.provenance, posterior.draws
-    if not arrays:
-        raise ValueError(
-            "`around` has kept no weights, and new data are simulated from them. Sample with "
-            '`Keep(weights="all")`.'
-        )
-    names = {site: name for name, site in run["site_names"].items()}
-    draws = {site: arrays[names[site]] for site in run["latents"]}
-    flat = {site: a.reshape(-1, *a.shape[2:]) for site, a in draws.items()}
-    total = len(next(iter(flat.values())))
-    if total < replications:
-        raise ValueError(
-            f"The posterior of the data at hand has {total} draws, and {replications} replications "
-            "need one each. Ask for fewer replications, or give a longer run with `around`."
-        )
-    if not run.get("approximation"):
-        functions = posterior.function_values(probe)
-        values = next(iter(functions.values()))
-        config["around_ess"] = round(float(np.nanmin(ess_bulk(values))), 1)
-    chosen = (np.arange(replications) * total / replications).astype(int)
-    # In no order, so that the first replications are of all of the posterior.
-    chosen = np.random.default_rng([seed, ORDER]).permutation(chosen)
-    kept.keep_around({site: a[chosen] for site, a in flat.items()})
-    kept.update(around_ess=config.get("around_ess"))
-
-
-def _model_of(method: Any) -> Any:
-    model = getattr(method, "model", None)
-    if model is None:
-        raise ValueError(
-            f"The method {type(method).__name__} has no model. Build it from one, "
-            f"`{type(method).__name__}(model)`."
-        )
-    return model
-
-
-def _require_prior(model: Any, x: np.ndarray, *, float64: bool) -> None:
-    from bayesnn_ppl.core.identity import StaticProgram
-    from bayesnn_ppl.core.precision import arithmetic
-    from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
-    from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
-
-    with arithmetic(float64=float64):
-        inspect_prior(StaticProgram(model), Layers(), x)
 
 
 def _probe(probe: Any, x: np.ndarray, *, float64: bool) -> np.ndarray:
@@ -372,35 +217,21 @@ def _share(value: Any) -> float:
     return float(value)
 
 
-def _hash_of(posterior: Posterior) -> str:
-    run = posterior.provenance
-    return f"{run['kernel']} seed {run['seed']} data {run['data_sha256'][:12]}"
-
-
 def _config(
     ready: Method, truth: Any, own: Any, sampling: Sampling | None, **more: Any
 ) -> dict[str, Any]:
     """What a calibration is, as JSON-ready values."""
     run = ready.describe()
+    init = None if sampling is None or sampling.init is None else describe(sampling.init)
+    same = ("likelihood_temperature", "posterior_temperature", "precision", "rows")
     return {
         "method": run["kernel"],
         "settings": run["kernel_settings"],
         "method_model": describe(own),
         "model": describe(truth),
         "independent": ready.independent,
-        "likelihood_temperature": run["likelihood_temperature"],
-        "posterior_temperature": run["posterior_temperature"],
-        "precision": run["precision"],
-        "rows": run["rows"],
-        "sampling": None
-        if sampling is None
-        else {
-            "warmup": sampling.warmup,
-            "draws": sampling.draws,
-            "chains": sampling.chains,
-            "thinning": sampling.thinning,
-            "init": None if sampling.init is None else describe(sampling.init),
-        },
+        **{name: run[name] for name in same},
+        "sampling": sampling and asdict(sampling) | {"init": init},
         "versions": {
             "bayesnn_ppl": bayesnn_ppl.__version__,
             **{name: importlib.metadata.version(name) for name in ("jax", "numpyro", "numpy")},

@@ -13,8 +13,6 @@ from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.traced_model import forward, key_of_draw, latent_values
 
-__all__ = ["METHOD", "ORDER", "TIES", "AroundData", "FromPrior", "Truth", "Truths", "seed_of"]
-
 type Values = Mapping[str, np.ndarray]
 
 # Streams of randomness of one calibration; each must be apart from the others.

@@ -1,38 +1,31 @@
-"""A calibration in words: the verdict, the report as text and HTML, the caption of the figure."""
+"""A `Calibration`, here `found`, in words: verdict, report as text and HTML, caption."""
 
 import html
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
+from bayesnn_ppl.calibration.judging import QuantityCalibration
 from bayesnn_ppl.core.arguments import html_table
 from bayesnn_ppl.diagnostics.convergence.rank_uniformity import smallest_effects
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.calibration.result import Calibration, QuantityCalibration
-
-__all__ = ["caption", "page", "short", "text", "title", "verdict"]
 
 _WIDTH = 88
 _MOST_NAMES = 4
 
 
-def verdict(found: "Calibration") -> str:
+def verdict(found: Any) -> str:
     """What was found, what it means, and what to do."""
-    words = [_finding(found)]
     unjudged = [q for q in found.quantities if q.status == "not judged"]
-    if unjudged:
-        words.append(_unjudged(found, unjudged))
-    words += _remarks(found)
-    return " ".join(words)
+    said = [_unjudged(found, unjudged)] if unjudged else []
+    return " ".join([_finding(found), *said, *_remarks(found)])
 
 
-def _finding(found: "Calibration") -> str:
+def _finding(found: Any) -> str:
     judged = [q for q in found.quantities if q.test is not None]
     wrong = sorted(
         (q for q in judged if q.status != "calibrated"),
-        key=lambda q: (q.density, -_strength(q)),
+        key=lambda q: (q.density, -max(abs(q.test.z_shift), abs(q.test.z_spread))),
     )
     if not judged:
         return "No quantity could be judged."
@@ -58,12 +51,7 @@ def _finding(found: "Calibration") -> str:
     return f"{lead} ({_equals(found.p_value)}). {'; '.join(parts)}{more}."
 
 
-def _strength(quantity: "QuantityCalibration") -> float:
-    test = quantity.test
-    return 0.0 if test is None else max(abs(test.z_shift), abs(test.z_spread))
-
-
-def _one(quantity: "QuantityCalibration") -> str:
+def _one(quantity: QuantityCalibration) -> str:
     """What is wrong with one quantity."""
     test, name = quantity.test, quantity.name
     assert test is not None
@@ -78,28 +66,21 @@ def _one(quantity: "QuantityCalibration") -> str:
         return f"`{name}`: draws {where[0 if narrow else 1]} than the parameters that made the data"
     if quantity.status == "shifted":
         side = "high" if test.shift > 0 else "low"
-        more = " or more" if _at_one_end(quantity) else ""
+        # Nearly all ranks the least, or the greatest: how far off is then not known.
+        ends = (quantity.ranks == 0).mean(), (quantity.ranks == quantity.among).mean()
+        more = " or more" if max(ends) > 0.9 else ""
         return f"`{name}` is too {side}, by {abs(test.shift):.2g} posterior sd{more}"
     if quantity.status in ("too narrow", "too wide"):
         low, high = test.spread_range
+        ratio = test.spread
+        times = f"{100 * ratio:.0f} %" if ratio < 10 else f"{ratio:.0f} times"
         return (
-            f"`{name}` has {_times(test.spread)} of the right sd "
-            f"({low:.2f} to {high:.2f} at two standard errors)"
+            f"`{name}` has {times} of the right sd ({low:.2f} to {high:.2f} at two standard errors)"
         )
     return f"`{name}` has ranks that are not uniform"
 
 
-def _at_one_end(quantity: "QuantityCalibration") -> bool:
-    """Whether nearly all ranks are the least, or the greatest: how far off is then not known."""
-    ends = (quantity.ranks == 0).mean(), (quantity.ranks == quantity.among).mean()
-    return max(ends) > 0.9
-
-
-def _times(ratio: float) -> str:
-    return f"{100 * ratio:.0f} %" if ratio < 10 else f"{ratio:.0f} times"
-
-
-def _unjudged(found: "Calibration", quantities: "Sequence[QuantityCalibration]") -> str:
+def _unjudged(found: Any, quantities: Sequence[QuantityCalibration]) -> str:
     names = _listing([q.name for q in quantities])
     broken = [q for q in quantities if q.failed > 0.1 * (found.replications - found.failed)]
     if broken:
@@ -118,7 +99,7 @@ def _unjudged(found: "Calibration", quantities: "Sequence[QuantityCalibration]")
     )
 
 
-def _remarks(found: "Calibration") -> list[str]:
+def _remarks(found: Any) -> list[str]:
     record, words = found.record, []
     for key, what in (
         ("likelihood_temperature", "the likelihood"),
@@ -166,15 +147,15 @@ def _p(value: float) -> str:
 
 
 def _equals(value: float) -> str:
-    return f"p {_p(value)}" if _p(value).startswith("<") else f"p = {_p(value)}"
+    return f"p {_p(value)}" if value < 1e-12 else f"p = {_p(value)}"
 
 
-def title(found: "Calibration") -> str:
+def title(found: Any) -> str:
     """The status in a line."""
     return f"Calibration: {found.status}"
 
 
-def _subject(found: "Calibration") -> str:
+def _subject(found: Any) -> str:
     record = found.record
     where = "around the data at hand" if record.get("around_data") else "from the prior"
     return f"{record['method']}, {found.replications} replications {where}"
@@ -183,22 +164,14 @@ def _subject(found: "Calibration") -> str:
 _HEADER = ["", "status", "p", "shift", "sd ratio", "ESS", "ranks among"]
 
 
-def _rows(found: "Calibration") -> list[list[str]]:
+def _rows(found: Any) -> list[list[str]]:
     rows = []
     for q in found.quantities:
-        test = q.test
-        normal = test is not None and not q.density
-        rows.append(
-            [
-                q.name,
-                q.status,
-                _p(q.p_value),
-                f"{test.shift:+.2f}" if test is not None and normal else "-",
-                f"{min(test.spread, 99):.2f}" if test is not None and normal else "-",
-                "-" if math.isnan(q.ess) else f"{q.ess:.0f}",
-                str(q.among) if q.among else "-",
-            ]
-        )
+        shift = spread = "-"
+        if q.test is not None and not q.density:
+            shift, spread = f"{q.test.shift:+.2f}", f"{min(q.test.spread, 99):.2f}"
+        ess = "-" if math.isnan(q.ess) else f"{q.ess:.0f}"
+        rows.append([q.name, q.status, _p(q.p_value), shift, spread, ess, str(q.among or "-")])
     return rows
 
 
@@ -208,7 +181,7 @@ _NOTE = (
 )
 
 
-def text(found: "Calibration") -> str:
+def text(found: Any) -> str:
     """The whole report in at most 88 columns, the verdict first."""
     rows = [_HEADER, *_rows(found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
@@ -222,7 +195,7 @@ def text(found: "Calibration") -> str:
     return "\n".join([*lines, "", *textwrap.wrap(_NOTE, _WIDTH)])
 
 
-def page(found: "Calibration") -> str:
+def page(found: Any) -> str:
     """The whole report as an HTML fragment."""
     return (
         f"<p><strong>{html.escape(title(found))}</strong></p><p>{html.escape(found.verdict)}</p>"
@@ -230,12 +203,12 @@ def page(found: "Calibration") -> str:
     )
 
 
-def short(quantity: "QuantityCalibration") -> str:
+def short(quantity: QuantityCalibration) -> str:
     """Status and p-value for a panel of the figure."""
     return f"{quantity.status}, {_equals(quantity.p_value)}"
 
 
-def caption(found: "Calibration", shown: int, judged: int) -> str:
+def caption(found: Any, shown: int, judged: int) -> str:
     """What the figure shows, for a reader who has nothing else."""
     which = "" if shown == judged else f" The {shown} of {judged} with the smallest p-values."
     return (

@@ -1,10 +1,26 @@
-"""Numbers, chains, errors and this program's name as a sentence writes them."""
+"""Numbers, chains, errors and this program's name as a sentence writes them, and JSON."""
 
+import json
 import math
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+
+def json_text(value: Any) -> str:
+    """`value` as JSON text, in which NaN and infinities are null."""
+
+    def finite(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {str(key): finite(item) for key, item in part.items()}
+        if isinstance(part, list | tuple):
+            return [finite(item) for item in part]
+        return None if isinstance(part, float) and not math.isfinite(part) else part
+
+    return json.dumps(finite(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def round_up(value: float) -> int:

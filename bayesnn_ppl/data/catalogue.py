@@ -1,19 +1,15 @@
 """Data sets by name."""
 
-from __future__ import annotations
-
+import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.core.arguments import series
-from bayesnn_ppl.data.common import (
-    checks,
-)
-from bayesnn_ppl.data.common.checks import check_units
+from bayesnn_ppl.data.common.checks import check_units, lower, nearest
 from bayesnn_ppl.data.common.dataset import Dataset
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.sources import (
@@ -27,12 +23,17 @@ from bayesnn_ppl.data.sources import (
     tfds,
     uci,
 )
-from bayesnn_ppl.data.tables import (
-    table_files as files,
-)
+from bayesnn_ppl.data.tables import table_files
 
-_Source = tuple[str, Callable[..., Dataset], tuple[str, ...]]
-
+# What each source has by name, and the loader of one of them; in the order of `names`.
+_SOURCES: list[tuple[Mapping[str, Any], Callable[..., Dataset]]] = [
+    (bundled.SETS, bundled.load_bundled),
+    (synthetic.SETS, synthetic.load_synthetic),
+    (uci.SETS, uci.load_uci),
+    (images.SETS, images.load_images),
+    (imdb.SETS, imdb.load_imdb),
+]
+_PLACES = ("data_dir", "manual_dir", "vocabulary")
 _ALIASES = {
     "bike": "bikesharing",
     "boston": "bostonHousing",
@@ -52,13 +53,8 @@ def names() -> dict[str, str]:
 
     The line of a set that is read from a file says that it needs BAYESNN_DATA.
     """
-    return {
-        **{name: entry.description for name, entry in bundled.SETS.items()},
-        **synthetic.SETS,
-        **{name: table.description for name, table in uci.SETS.items()},
-        **{name: entry.description for name, entry in images.SETS.items()},
-        "imdb": imdb.DESCRIPTION,
-    }
+    sets = {name: entry for known, _ in _SOURCES for name, entry in known.items()}
+    return {name: getattr(entry, "description", entry) for name, entry in sets.items()}
 
 
 def load(
@@ -113,37 +109,29 @@ def load(
             data does not take, a checksum differs, or a file cannot be used.
         FileNotFoundError: if a file is not there; the message says what to lay where.
     """
+    given = {option: value for option, value in locals().items() if value is not None}
+    for fixed in ("name", "split", "standardise"):
+        del given[fixed]
     check_units(standardise)
-    given: dict[str, Any] = {
-        "target": target,
-        "task": task,
-        "test_fraction": test_fraction,
-        "order": order,
-        "subset": subset,
-        "num_words": num_words,
-        "length": length,
-        "data_dir": data_dir,
-        "manual_dir": manual_dir,
-        "vocabulary": vocabulary,
-    }
-    given = {option: value for option, value in given.items() if value is not None}
     text = os.fspath(name)
-    source, loader, takes = _source(text)
+    subject, loader = _source(text)
+    bound = getattr(loader, "keywords", {})
+    takes = [option for option in inspect.signature(loader).parameters if option not in bound]
     if refused := [f"`{option}`" for option in given if option not in takes]:
-        known = ", ".join(f"`{option}`" for option in ("split", "standardise", *takes))
+        known = [f"`{o}`" for o in takes if o not in ("split", "standardise")]
         raise ValueError(
-            f"{series(refused)} cannot be chosen for {source[0].lower()}{source[1:]}, which "
-            f"takes the options {known}."
+            f"{series(refused)} cannot be chosen for {lower(subject)}, which takes the options "
+            f"{', '.join(['`split`', '`standardise`', *known])}."
         )
-    dataset: Dataset = loader(split=split, standardise=standardise, **given)
+    if "split" not in takes and (split != 0 or isinstance(split, bool)):
+        raise ValueError(f"{subject} has one published split, number 0, but `split` is {split!r}.")
+    common = {"split": split, "standardise": standardise, "target": target}
+    dataset = loader(**given | {o: value for o, value in common.items() if o in takes})
     by = {"name": _lasting_name(text, dataset), "split": split, **given}
     if standardise is not True:
         by["standardise"] = standardise
     folders = {key: str(Path(by[key]).resolve()) for key in _PLACES if key in by}
     return replace(dataset, loaded_by=by | folders)
-
-
-_PLACES = ("data_dir", "manual_dir", "vocabulary")
 
 
 def _lasting_name(given: str, dataset: Dataset) -> str:
@@ -158,98 +146,51 @@ def _lasting_name(given: str, dataset: Dataset) -> str:
     return dataset.name
 
 
-def _source(text: str) -> _Source:
-    """What a name stands for, its loader, and the options that the loader takes."""
-    tabular = ("target", "task", "test_fraction")
+def _source(text: str) -> tuple[str, Callable[..., Dataset]]:
+    """What a name stands for, and its loader, whose unbound arguments are what may be chosen."""
     prefix, _, rest = text.partition(":")
     if prefix in ("tfds", "openml"):
         if not rest:
             raise ValueError(f"`{text}` lacks a name: write `{prefix}:NAME`.")
         if prefix == "tfds":
-            own = ("target", "test_fraction", "subset", "data_dir", "manual_dir")
-            texts = ("num_words", "length", "vocabulary")
-            return f"The TFDS data set `{rest}`", partial(tfds.load_tfds, rest), (*own, *texts)
-        return (
-            f"The OpenML data set `{rest}`",
-            partial(openml.load_openml, rest),
-            (*tabular, "data_dir"),
-        )
+            return f"The TFDS data set `{rest}`", partial(tfds.load_tfds, rest)
+        return f"The OpenML data set `{rest}`", partial(openml.load_openml, rest)
     ending = Path(text).suffix.lower()
     if ending == ".npz":
-        return f"The file `{text}`", partial(archives.load_npz, text), tabular
-    if ending == ".csv" or ending in files.PARQUET:
-        return f"The file `{text}`", partial(_load_table, text), tabular
+        return f"The file `{text}`", partial(archives.load_npz, text)
+    if ending == ".csv" or ending in table_files.PARQUET:
+        return f"The file `{text}`", partial(table_files.load_table, text)
+    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
+    key = (forms | {_fold(name): name for name in names()}).get(_fold(text))
     # A folder that happens to be called `mnist` does not hide the data set; `./mnist` is a folder.
-    if Path(text).is_dir() and (os.path.basename(text) != text or _known(text) is None):
-        return _folder(Path(text), tabular)
-    key = _resolve(text)
-    source = f"The data set `{key}`"
-    if key in images.SETS:
-        choices: tuple[str, ...] = ("order", "subset")
-        if len(images.SETS[key].targets) > 1:
-            choices += ("target",)
-        return source, _one_split(key, partial(images.load_images, key)), choices
-    if key == "imdb":
-        choices = ("order", "subset", "num_words", "length")
-        return source, _one_split(key, _load_imdb), choices
-    for module_sets, loader in (
-        (bundled.SETS, bundled.load_bundled),
-        (synthetic.SETS, synthetic.load_synthetic),
-    ):
-        if key in module_sets:
-            return source, partial(loader, key), ()
-    return source, partial(uci.load_uci, key), ()
+    if Path(text).is_dir() and (os.path.basename(text) != text or key is None):
+        return _folder(Path(text))
+    if key is None:
+        known = list(names())
+        raise ValueError(
+            f"There is no data set `{text}`.{nearest(text, [*known, *_ALIASES])} Known are "
+            f"{', '.join(known)}; or pass `tfds:NAME`, `openml:NAME`, or the path of a .csv, "
+            ".parquet or .npz file or of a folder."
+        )
+    subject = f"The data set `{key}`"
+    if key in imdb.SETS:
+        return subject, imdb.load_imdb
+    loader = next(partial(load, key) for sets, load in _SOURCES if key in sets)
+    one_label = key in images.SETS and len(images.SETS[key].targets) == 1
+    return subject, partial(loader, target="label") if one_label else loader
 
 
-def _folder(path: Path, tabular: tuple[str, ...]) -> _Source:
+def _folder(path: Path) -> tuple[str, Callable[..., Dataset]]:
     """A folder of arrays, or of images."""
-    source = f"The folder `{path}`"
+    subject = f"The folder `{path}`"
     if any(path.glob("*.npy")):
-        return source, partial(archives.load_npy_folder, path), tabular
-    if image_folders.is_image_folder(path):
-        return source, partial(image_folders.load_image_folder, path), ("test_fraction",)
+        return subject, partial(archives.load_npy_folder, path)
+    if image_folders.class_folders(path):
+        return subject, partial(image_folders.load_image_folder, path)
     raise ValueError(
-        f"{source} holds neither arrays nor images. Lay `x.npy` and `y.npy` there, or "
+        f"{subject} holds neither arrays nor images. Lay `x.npy` and `y.npy` there, or "
         "`x_train.npy`, `y_train.npy`, `x_test.npy` and `y_test.npy`; or a sub-folder of "
         f"{', '.join(image_folders.ENDINGS)} images for each class."
-    )
-
-
-def _one_split(key: str, loader: Callable[..., Dataset]) -> Callable[..., Dataset]:
-    """The loader of a set whose one split is published."""
-
-    def checked(*, split: int, **options: Any) -> Dataset:
-        if split != 0 or isinstance(split, bool):
-            raise ValueError(
-                f"The data set `{key}` has one published split, number 0, but `split` is {split!r}."
-            )
-        return loader(**options)
-
-    return checked
-
-
-def _load_imdb(*, standardise: Units, **options: Any) -> Dataset:
-    # Token ids are names of words: there is nothing to standardise.
-    return imdb.load_imdb(**options)
-
-
-def _load_table(path: str, *, target: str | None = None, **options: Any) -> Dataset:
-    return files.load_table(path, target=target, **options)
-
-
-def _known(text: str) -> str | None:
-    forms = {_fold(alias): name for alias, name in _ALIASES.items()}
-    return (forms | {_fold(name): name for name in names()}).get(_fold(text))
-
-
-def _resolve(text: str) -> str:
-    known = list(names())
-    if (key := _known(text)) is not None:
-        return key
-    raise ValueError(
-        f"There is no data set `{text}`.{checks.nearest(text, [*known, *_ALIASES])} "
-        f"Known are {', '.join(known)}; or pass `tfds:NAME`, `openml:NAME`, or the path of a .csv, "
-        ".parquet or .npz file or of a folder."
     )
 
 

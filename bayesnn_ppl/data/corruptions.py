@@ -1,7 +1,5 @@
 """Corrupted images: six kinds at five severities, for tests under a shift of the inputs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,13 +13,6 @@ from bayesnn_ppl.data.common.standardisation import Standardisation
 SEVERITIES = (1, 2, 3, 4, 5)
 _BLOCK = 1_000
 _TOLERANCE = 1e-3
-
-_NOISE = (0.04, 0.08, 0.12, 0.18, 0.26)
-_BLUR = (0.4, 0.6, 0.9, 1.3, 1.8)
-_CONTRAST = (0.75, 0.55, 0.4, 0.25, 0.12)
-_BRIGHTNESS = (0.08, 0.16, 0.24, 0.32, 0.4)
-_PIXELATE = (0.8, 0.65, 0.5, 0.35, 0.25)
-_ROTATION = (6.0, 12.0, 20.0, 30.0, 45.0)
 
 
 def corrupt(images: np.ndarray, kind: str, severity: int, *, seed: int = 0) -> np.ndarray:
@@ -51,7 +42,7 @@ def corrupt(images: np.ndarray, kind: str, severity: int, *, seed: int = 0) -> n
         TypeError: if `images` are not floats.
         ValueError: if an argument is out of range.
     """
-    if kind not in _FUNCTIONS:
+    if kind not in _CORRUPTIONS:
         raise ValueError(
             f"There is no corruption `{kind}`.{nearest(str(kind), KINDS)} "
             f"Known are {', '.join(KINDS)}."
@@ -74,12 +65,13 @@ def corrupt(images: np.ndarray, kind: str, severity: int, *, seed: int = 0) -> n
             f"`images` must lie in [0, 1], but lie in [{images.min():g}, {images.max():g}]. The "
             "inputs of a standardised data set are corrupted by `corrupt_dataset`."
         )
+    function, strengths = _CORRUPTIONS[kind]
     generator = np.random.default_rng(seed)
     result = np.empty_like(images, subok=False)
     # In blocks, so that float64 copies of all images are never held together.
     for start in range(0, len(images), _BLOCK):
         block = images[start : start + _BLOCK].astype(np.float64)
-        changed = _FUNCTIONS[kind](block, severity - 1, generator)
+        changed = function(block, strengths[severity - 1], generator)
         result[start : start + _BLOCK] = np.clip(changed, 0.0, 1.0)
     return result
 
@@ -98,10 +90,10 @@ def corrupt_dataset(dataset: Dataset, kind: str, severity: int, *, seed: int = 0
             f"The test inputs of the data set `{dataset.name}` have shape {x.shape} and dtype "
             f"{x.dtype}, but only images, shape (n, height, width, channels), can be corrupted."
         )
-    changed = np.empty(x.shape, np.float32)
     units: Standardisation = dataset.standardisation
     raw = (x * units.x_scale.astype(np.float32) + units.x_mean.astype(np.float32)).astype(x.dtype)
-    changed[...] = units.apply_x(corrupt(raw, kind, severity, seed=seed))
+    standardised = units.apply_x(corrupt(raw, kind, severity, seed=seed))
+    changed = np.asarray(standardised, np.float32)
     changed.flags.writeable = False
     content = f"{dataset.sha256} {kind} {severity} {seed}"
     return replace(
@@ -113,65 +105,55 @@ def corrupt_dataset(dataset: Dataset, kind: str, severity: int, *, seed: int = 0
     )
 
 
-def _gaussian_noise(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
-    return x + _NOISE[level] * generator.standard_normal(x.shape)
-
-
-def _gaussian_blur(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
+def _gaussian_blur(x: np.ndarray, width: float, _: np.random.Generator) -> np.ndarray:
     from scipy import ndimage
 
-    width = _BLUR[level] * x.shape[1] / 32
-    return ndimage.gaussian_filter(x, sigma=(0, width, width, 0), mode="nearest")
+    pixels = width * x.shape[1] / 32
+    return ndimage.gaussian_filter(x, sigma=(0, pixels, pixels, 0), mode="nearest")
 
 
-def _contrast(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
+def _contrast(x: np.ndarray, kept: float, _: np.random.Generator) -> np.ndarray:
     mean = x.mean(axis=(1, 2), keepdims=True)
-    return mean + _CONTRAST[level] * (x - mean)
+    return mean + kept * (x - mean)
 
 
-def _brightness(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
-    return x + _BRIGHTNESS[level]
-
-
-def _pixelate(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
+def _pixelate(x: np.ndarray, share: float, _: np.random.Generator) -> np.ndarray:
     for axis in (1, 2):
         size = x.shape[axis]
-        blocks = max(1, round(_PIXELATE[level] * size))
+        blocks = max(1, round(share * size))
         block = np.arange(size) * blocks // size
         starts = np.searchsorted(block, np.arange(blocks))
-        lengths = np.bincount(block, minlength=blocks)
         shape = [1] * x.ndim
         shape[axis] = blocks
-        means = np.add.reduceat(x, starts, axis=axis) / lengths.reshape(shape)
-        x = np.take(means, block, axis=axis)
+        lengths = np.bincount(block, minlength=blocks).reshape(shape)
+        x = np.take(np.add.reduceat(x, starts, axis=axis) / lengths, block, axis=axis)
     return x
 
 
-def _rotation(x: np.ndarray, level: int, generator: np.random.Generator) -> np.ndarray:
+def _rotation(x: np.ndarray, degrees: float, generator: np.random.Generator) -> np.ndarray:
     from scipy import ndimage
 
     clockwise = generator.random(len(x)) < 0.5
     turned = np.empty_like(x)
-    for rows, sign in ((clockwise, -1), (~clockwise, 1)):
+    for rows, angle in ((clockwise, -degrees), (~clockwise, degrees)):
         if rows.any():
             turned[rows] = ndimage.rotate(
-                x[rows],
-                sign * _ROTATION[level],
-                axes=(1, 2),
-                reshape=False,
-                order=1,
-                mode="nearest",
+                x[rows], angle, axes=(1, 2), reshape=False, order=1, mode="nearest"
             )
     return turned
 
 
-_Corruption = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
-_FUNCTIONS: dict[str, _Corruption] = {
-    "gaussian_noise": _gaussian_noise,
-    "gaussian_blur": _gaussian_blur,
-    "contrast": _contrast,
-    "brightness": _brightness,
-    "pixelate": _pixelate,
-    "rotation": _rotation,
+_Corruption = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]
+# Each with its strength at the five severities.
+_CORRUPTIONS: dict[str, tuple[_Corruption, tuple[float, ...]]] = {
+    "gaussian_noise": (
+        lambda x, sd, g: x + sd * g.standard_normal(x.shape),
+        (0.04, 0.08, 0.12, 0.18, 0.26),
+    ),
+    "gaussian_blur": (_gaussian_blur, (0.4, 0.6, 0.9, 1.3, 1.8)),
+    "contrast": (_contrast, (0.75, 0.55, 0.4, 0.25, 0.12)),
+    "brightness": (lambda x, added, _: x + added, (0.08, 0.16, 0.24, 0.32, 0.4)),
+    "pixelate": (_pixelate, (0.8, 0.65, 0.5, 0.35, 0.25)),
+    "rotation": (_rotation, (6.0, 12.0, 20.0, 30.0, 45.0)),
 }
-KINDS = tuple(_FUNCTIONS)
+KINDS = tuple(_CORRUPTIONS)

@@ -1,7 +1,7 @@
 """New rows: from the data's units to the model's, and whether they are where training was."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,7 @@ from bayesnn_ppl.core.arguments import PACKAGE
 from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedInputs
-
-__all__ = ["input_range", "standardised", "target_range", "warn_outside", "warn_targets_outside"]
+from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3
@@ -38,10 +37,6 @@ def standardised(x: Any, run: Mapping[str, Any]) -> StandardisedInputs:
     Args:
         x: (N, ..., features), or a table whose columns are matched by name.
         run: the provenance of the run.
-
-    Raises:
-        ValueError: units are not known, x is None, standardised already, or no array of finite
-            numbers; or a table that lacks a feature, or of a run that knows no names.
     """
     units = run["standardisation"]
     if x is None:
@@ -81,8 +76,6 @@ def _matched(table: Any, names: list[str] | None) -> np.ndarray:
             "in another order. `data.transform(table)` of the data set that it was trained on "
             "matches them by name; predict at its result, without `raw`."
         )
-    from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
-
     frame = as_pandas(table)
     assert frame is not None  # it has columns
     return features_of(frame, names, replace(NEW_ROWS, table="The table `x`"))
@@ -96,17 +89,12 @@ def warn_outside(x: np.ndarray, run: Mapping[str, Any], *, given: Any = None) ->
         run: the provenance of the run.
         given: the same, as the caller gave them: they may be known to be standardised.
     """
-    units = _units(run)
-    known = _is_standardised(given)
+    units, known = _units(run), _is_standardised(given)
     names = _fact(run, "feature_names") or ()
-
-    def name(j: int) -> str:
-        return f"`{names[j]}`" if len(names) == x.shape[-1] else f"feature {j}"
-
-    moments = (units.x_mean, units.x_scale) if known else (0.0, 1.0)
-    words = _far_outside(x, run.get("input_range"), name, "features", *moments)
-    if words is None:
-        return
+    if len(names) == x.shape[-1]:
+        labels = [f"`{name}`" for name in names]
+    else:
+        labels = [f"feature {j}" for j in range(x.shape[-1])]
     if known:
         advice = "These are the data's units, as in training: look at the units of these columns."
     elif not units.is_identity:
@@ -116,7 +104,9 @@ def warn_outside(x: np.ndarray, run: Mapping[str, Any], *, given: Any = None) ->
         )
     else:
         advice = "Prepare them as the training rows were."
-    _warn(f"{words[0]} rows of `x` lie far outside the training inputs: {words[1]}. {advice}")
+    moments = (units.x_mean, units.x_scale) if known else (0.0, 1.0)
+    if words := _far_outside(x, run.get("input_range"), labels, "features", *moments):
+        _warn(f"{words[0]} rows of `x` lie far outside the training inputs: {words[1]}. {advice}")
 
 
 def warn_targets_outside(y: Any, run: Mapping[str, Any]) -> None:
@@ -129,15 +119,8 @@ def warn_targets_outside(y: Any, run: Mapping[str, Any]) -> None:
     values, units = np.asarray(y), _units(run)
     values = values[:, None] if values.ndim == 1 else values
     known = _is_standardised(y) and np.shape(units.y_mean) in ((), values.shape[1:])
-    one = f"`{_fact(run, 'target_name') or 'y'}`"
-
-    def name(j: int) -> str:
-        return one if values.shape[-1] == 1 else f"output {j} of {one}"
-
-    moments = (units.y_mean, units.y_scale) if known else (0.0, 1.0)
-    words = _far_outside(values, run.get("target_range"), name, "outputs", *moments)
-    if words is None:
-        return
+    one, outputs = f"`{_fact(run, 'target_name') or 'y'}`", values.shape[-1]
+    labels = [one] if outputs == 1 else [f"output {j} of {one}" for j in range(outputs)]
     if known:
         advice = "These are the data's units, as in training: look at the units of the target."
     elif np.any(units.y_mean) or np.any(units.y_scale != 1.0):
@@ -147,7 +130,9 @@ def warn_targets_outside(y: Any, run: Mapping[str, Any]) -> None:
         )
     else:
         advice = "Prepare them as the training targets were."
-    _warn(f"{words[0]} rows of `y` lie far outside the training targets: {words[1]}. {advice}")
+    moments = (units.y_mean, units.y_scale) if known else (0.0, 1.0)
+    if words := _far_outside(values, run.get("target_range"), labels, "outputs", *moments):
+        _warn(f"{words[0]} rows of `y` lie far outside the training targets: {words[1]}. {advice}")
 
 
 def _units(run: Mapping[str, Any]) -> Standardisation:
@@ -158,7 +143,7 @@ def _units(run: Mapping[str, Any]) -> Standardisation:
 def _far_outside(
     values: np.ndarray,
     known: Mapping[str, Any] | None,
-    name: Callable[[int], str],
+    labels: Sequence[str],
     columns: str,
     centre: Any,
     scale: Any,
@@ -188,7 +173,7 @@ def _far_outside(
         column = rows[..., j]
         worst = column.flat[np.abs(column - (low[j] + high[j]) / 2).argmax()]
         is_, least, most = (_number(centre[j] + scale[j] * v) for v in (worst, low[j], high[j]))
-        examples.append(f"{name(j)} is {is_}, and was {least} to {most} in training")
+        examples.append(f"{labels[j]} is {is_}, and was {least} to {most} in training")
     more = f", and {len(found) - _SHOWN} {columns} more" if len(found) > _SHOWN else ""
     return f"{count} of {len(values)}", "; ".join(examples) + more
 

@@ -1,7 +1,5 @@
 """Pairs of data sets for out-of-distribution detection."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bayesnn_ppl.data.common.dataset import Dataset

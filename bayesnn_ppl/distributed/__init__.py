@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bayesnn_ppl.distributed.team import ALONE, LOST, Alone, EndedTogether, Team
+from bayesnn_ppl.distributed.alone import ALONE, LOST, Alone, EndedTogether
+from bayesnn_ppl.distributed.team import Team
 
 __all__ = ["LOST", "Alone", "EndedTogether", "Team", "current", "initialize", "use"]
 

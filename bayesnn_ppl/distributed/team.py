@@ -17,90 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ALONE", "LOST", "Alone", "EndedTogether", "Team"]
+from bayesnn_ppl.distributed.alone import LOST, Alone, EndedTogether
+from bayesnn_ppl.distributed.connection import Connection, own_name
 
-LOST = 75  # EX_TEMPFAIL of sysexits: the run can go on, by `resume`
 _BEAT_SECONDS = 1.0
-_LINE_BYTES = 2**24  # of one message; more is no message of ours
 # Words of JAX's errors where a collective has lost its other end.
 _BROKEN_COLLECTIVE = ("Gloo", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection", "NCCL", "heartbeat")
-
-
-class EndedTogether(RuntimeError):
-    """An end that all processes have agreed on, of which none has to tell the others.
-
-    Attributes:
-        by: what ended the run, as in its record.
-    """
-
-    def __init__(self, message: str, *, by: str) -> None:
-        super().__init__(message)
-        self.by = by
-
-
-class Alone:
-    """One process that makes a run by itself.
-
-    Attributes:
-        index, count: 0 of 1.
-        collective: whether devices of several processes are one mesh.
-    """
-
-    index, count, collective = 0, 1, False
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is process 0, which commits and reports."""
-        return self.index == 0
-
-    def agree(self, value: Any) -> list[Any]:
-        """What all processes say, in their order; `value` is what this one says."""
-        return [value]
-
-    @contextmanager
-    def guarded(self, place: Any = None) -> Iterator[None]:
-        """A block in which the others learn of an error here."""
-        yield
-
-    def close(self) -> None:
-        """Leave in peace."""
-
-
-ALONE = Alone()
-
-
-class _Link:
-    """A connection to one other process."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        # One reader for all that comes: another one would miss what this has read ahead.
-        self.lines = connection.makefile("rb")
-        self.heard = time.monotonic()
-        self.name = ""
-        self.left = False
-        self._sending = threading.Lock()
-
-    def send(self, message: dict[str, Any]) -> bool:
-        """Send a message; False where the other end is gone."""
-        try:
-            with self._sending:
-                self.connection.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            return False
-        return True
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """What comes, until the other end is gone."""
-        try:
-            while line := self.lines.readline(_LINE_BYTES):
-                self.heard = time.monotonic()
-                yield json.loads(line)
-        except (OSError, ValueError):
-            return
-        finally:
-            self.lines.close()
-            self.connection.close()
 
 
 class Team(Alone):
@@ -126,7 +48,7 @@ class Team(Alone):
         self.index, self.count, self.collective = index, count, collective
         self.failed = False
         self._silence, self._leave = silence, leave or _print_and_end
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Connection] = {}
         self._place: Any = None
         self._changed = threading.Condition()
         self._said: dict[int, dict[int, Any]] = {}
@@ -170,7 +92,7 @@ class Team(Alone):
     def _welcome(self, connection: socket.socket, token: str) -> None:
         """Take a connection in, if it is of this run."""
         connection.settimeout(5.0)
-        link = _Link(connection)
+        link = Connection(connection)
         try:
             hello = json.loads(link.lines.readline(4096))
             index = int(hello["hello"])
@@ -184,7 +106,7 @@ class Team(Alone):
         connection.settimeout(None)
         link.name = str(hello["name"])
         self._links[index] = link
-        link.send({"name": _own_name()})
+        link.send({"name": own_name()})
 
     @classmethod
     def join(
@@ -217,8 +139,8 @@ class Team(Alone):
                     ) from error
                 time.sleep(0.2)
         connection.settimeout(None)
-        link = _Link(connection)
-        link.send({"hello": index, "token": token, "name": _own_name()})
+        link = Connection(connection)
+        link.send({"hello": index, "token": token, "name": own_name()})
         team._links[0] = link
         team._start()
         return team
@@ -230,7 +152,7 @@ class Team(Alone):
             ).start()
         threading.Thread(target=self._beat, name="bayesnn-team-beat", daemon=True).start()
 
-    def _listen(self, index: int, link: _Link) -> None:
+    def _listen(self, index: int, link: Connection) -> None:
         for message in link.messages():
             if "name" in message:
                 link.name = str(message["name"])
@@ -251,7 +173,7 @@ class Team(Alone):
         if not link.left:
             if self.leads:  # one that JAX aborts, having lost another, is not the first loss
                 time.sleep(0.3)
-            self._lose(index, "is lost: it ended without a word.")
+            self._lose(index, "is lost: it ended without a message.")
 
     def _beat(self) -> None:
         while not self._closed:
@@ -350,10 +272,6 @@ class Team(Alone):
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
-
-
-def _own_name() -> str:
-    return f"host {socket.gethostname()}, process number {os.getpid()}"
 
 
 def _print_and_end(sentence: str) -> None:

@@ -20,8 +20,6 @@ from bayesnn_ppl.likelihoods import augmentations
 from bayesnn_ppl.likelihoods.common.base import Likelihood
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
-__all__ = ["DirtyInputs", "DirtyLabels", "DirtyLikelihood", "dirty_likelihood"]
-
 
 class DirtyInputs(PseudoLikelihood):
     """Trains by log p at augmented inputs, or under dropout; predicts and scores by p without."""
@@ -178,7 +176,7 @@ def dirty_likelihood(
         TypeError: not a likelihood, or weights that are not numbers.
         ValueError: numbers instead of labels where labels count otherwise, a likelihood that is
             dirty already, an argument out of range, nothing dirty at all. Class weights,
-            layers and augmentation are held against the program when it first runs.
+            layers and augmentation are checked against the model when it first runs.
 
     References:
         Wenzel et al. (2020), arXiv:2002.02405, *Dirty likelihoods*, and their code,

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.metrics.ood import uncertainty
 
-__all__ = ["ACQUISITIONS", "acquisition", "highest"]
-
 ACQUISITIONS = ("mutual_information", "entropy", "max_probability", "epistemic", "random")
 
 

@@ -43,11 +43,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(
-    probabilities: ArrayLike,
-    labels: ArrayLike,
-    *,
-    bins: int = 20,
-    binning: Binning = "equal_mass",
+    probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 20, binning: Binning = "equal_mass"
 ) -> Reliability:
     """Confidence (largest probability) against accuracy, in bins of confidence.
 
@@ -136,9 +132,14 @@ def expected_calibration_error(
     Raises:
         ValueError: the variant is unknown; else as `reliability`.
     """
+    require_variant(variant)
+    return _error(probabilities, labels, *VARIANTS[variant])
+
+
+def require_variant(variant: str) -> None:
+    """Raise ValueError unless it is the name of one of `VARIANTS`."""
     if variant not in VARIANTS:
         raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
-    return _error(probabilities, labels, *VARIANTS[variant])
 
 
 def _error(probabilities: ArrayLike, labels: ArrayLike, binning: Binning, bins: int) -> float:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,14 @@ def same_shape(**arrays: NDArray) -> None:
         raise ValueError(
             f"{names} must have one shape, but they have {listed}. "
             "Scores do not broadcast: squeeze or reshape first, for example y[:, 0]."
+        )
+
+
+def same_rows(x: Any, y: Any) -> None:
+    """Refuse inputs and targets of different lengths."""
+    if len(x) != len(y):
+        raise ValueError(
+            f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."
         )
 
 

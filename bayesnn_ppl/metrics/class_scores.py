@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.metrics.checks import class_labels, class_probabilities
 
-__all__ = ["ClassScore", "balanced_accuracy", "base_rate", "class_lines", "scores_by_class"]
-
 _MOST_LISTED = 6
 
 

@@ -1,126 +1,220 @@
-"""The table of several posteriors scored on the same rows."""
+"""Several posteriors scored on the same rows: which predicts best, and how near are they?"""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import html_table, readable
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-__all__ = ["Comparison"]
-
-_HEADINGS = {
-    "nll": "NLL",
-    "nll_difference": "above best",
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced",
-    "rmse": "RMSE",
-    "crps": "CRPS",
-    "agreement": "agreement",
-    "total_variation": "TV",
-    "wasserstein": "W1",
-    "log_evidence": "log evidence",
-    "seconds": "seconds",
-    "status": "verdict",
-}
+from bayesnn_ppl import references
+from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.metrics.calibration import Variant, require_variant
+from bayesnn_ppl.metrics.checks import same_rows
+from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
+from bayesnn_ppl.metrics.score_tables import Comparison
 
 
-@readable
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """What `compare` returns: one line for each posterior, the best first.
+def compare(
+    posteriors: Mapping[str, Any],
+    x: Any = None,
+    y: Any = None,
+    *,
+    reference: Any = None,
+    samples: int = 1000,
+    variant: Variant = "bnn_hmc",
+    diagnose: bool = True,
+) -> Comparison:
+    """Score posteriors on the same held-out rows, with errors of their differences.
 
-    Attributes:
-        task: "regression" or "classification".
-        rows: on which they were scored.
-        reference: the name of the one that distances are to, or None.
-        lines: name -> column -> value; the columns are those that `compare` lists, and None
-            stands for what a posterior does not have.
-        log_scores: name -> log score of each row, (rows,).
+    Columns: `method`; `nll`, the mean negative log score of a row, with `nll_se`, and
+    `nll_difference` to the best with `nll_difference_se`, which is that of the mean of the rows'
+    differences and so leaves out what is hard about a row for all; for labels `accuracy` and
+    `ece_<variant>`, for numbers `rmse` and `crps`; with a reference `agreement` and
+    `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, which
+    an approximation may have; `seconds` in all, compilation included; and `status`, the verdict of
+    `diagnose` at these rows. Errors are of the rows: the draws' own are not in them.
+
+    Args:
+        posteriors: name -> posterior, of one kind of target in one unit.
+        x: inputs, leading axis N. Without x and y, the probe that all runs kept; where the program
+            or the weights of a posterior are missing, its probe must be these rows, and what was
+            kept there is scored.
+        y: targets in the training units, leading axis N.
+        reference: the name of one of the posteriors, or of a reference posterior
+            (`references.names()`) at whose test rows they are compared; or what `evaluate` takes:
+            another posterior, or class probabilities.
+        samples: predictive samples behind CRPS and Wasserstein distance, or as many as the run
+            that kept fewest has. Two runs of one posterior are some 1.8 sd / sqrt(samples) apart.
+        variant: of the calibration error, as in `expected_calibration_error`.
+        diagnose: whether to judge the convergence of each.
+
+    Returns:
+        A `Comparison`, ordered by `nll`.
+
+    Raises:
+        ValueError: fewer than two posteriors, an unknown reference or variant, a posterior that
+            cannot predict at these rows, or targets of different kinds or units; and as
+            `evaluate`.
     """
+    if len(posteriors) < 2:
+        raise ValueError("A comparison needs two posteriors at least; `evaluate` scores one.")
+    require_variant(variant)
+    samples = whole_number(samples, "`samples`", at_least=2)
+    named = reference if isinstance(reference, str) else "the reference"
+    if isinstance(reference, str) and reference not in posteriors:
+        if reference not in references.names():
+            raise ValueError(
+                f"`reference` is {reference!r}, which is none of the posteriors. "
+                + near_misses(reference, [*posteriors, *references.names()])
+            )
+        reference = references.load(reference)
+    kept = x is None and y is None
+    x, y = _rows(posteriors, x, y)
+    known = {name: _predicted(name, p, x, y, kept) for name, p in posteriors.items()}
+    task = _check_alike(known, y)
+    other = known[reference] if isinstance(reference, str) else reference
+    if hasattr(other, "predict") and not isinstance(other, _Known):
+        other = _predicted("reference", other, x, y, kept)
+    most = [p.prediction for p in (*known.values(), other) if isinstance(p, _Known)]
+    samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
+    scored = {name: log_scores(p.prediction, y) for name, p in known.items()}
+    best = max(scored, key=lambda name: np.nan_to_num(scored[name].mean(), nan=-np.inf))
+    lines = {}
+    for name, posterior in posteriors.items():
+        scores = evaluate(known[name], x, y, reference=other, intervals=(), samples=samples)
+        run = getattr(posterior, "provenance", {})
+        status = None
+        if diagnose and hasattr(posterior, "diagnose"):
+            status = posterior.diagnose(None if known[name].recorded else x).status
+        lines[name] = {
+            "method": run.get("kernel"),
+            **_likelihoods(scored[name], scored[best]),
+            **_chosen(task, scores, variant),
+            "log_evidence": (run.get("approximation") or {}).get("log_evidence"),
+            "seconds": run.get("seconds", {}).get("total"),
+            "status": status,
+        }
+    order = sorted(lines, key=lambda name: np.nan_to_num(lines[name]["nll"], nan=np.inf))
+    return Comparison(
+        task=task,
+        rows=len(y),
+        reference=None if other is None else named,
+        lines={name: lines[name] for name in order},
+        log_scores={name: scored[name] for name in order},
+    )
 
-    task: str
-    rows: int
-    reference: str | None
-    lines: Mapping[str, Mapping[str, Any]]
-    log_scores: Mapping[str, NDArray[np.float64]]
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns that one posterior at least has a value in."""
-        names = next(iter(self.lines.values()))
-        return [n for n in names if any(line[n] is not None for line in self.lines.values())]
+@dataclass(frozen=True)
+class _Known:
+    """A posterior whose predictions at the rows are made already, or were recorded in its run."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the log scores, as plain dictionaries."""
-        lines = {name: dict(line) for name, line in self.lines.items()}
-        return {"task": self.task, "rows": self.rows, "reference": self.reference, "runs": lines}
+    prediction: Any
+    recorded: bool = False
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON; a number that is not finite becomes null."""
-        told = self.to_dict()
-        for line in told["runs"].values():
-            for name, value in line.items():
-                if isinstance(value, float) and not math.isfinite(value):
-                    line[name] = None
-        return json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False)
+    def predict(self, x: Any) -> Any:
+        return self.prediction
 
-    def to_dataframe(self) -> "DataFrame":
-        """A row for each posterior, the best first, and the columns that one of them has."""
-        import pandas as pd
 
-        frame = pd.DataFrame.from_dict(
-            {name: dict(line) for name, line in self.lines.items()}, orient="index"
+def _rows(posteriors: Mapping[str, Any], x: Any, y: Any) -> tuple[Any, Any]:
+    if (x is None) != (y is None):
+        raise ValueError("Give `x` and `y` both, or neither to compare at the probe of the runs.")
+    if x is None:
+        # Those that can predict anywhere follow those that cannot.
+        ordered = sorted(posteriors.values(), key=_can_predict)
+        probes = (_probe(p) for p in ordered)
+        found = next((probe for probe in probes if probe[1] is not None), None)
+        if found is None:
+            raise ValueError(
+                "No run kept function values with targets, so `x` and `y` must be given. Runs "
+                "sampled with `keep=Keep(probe=(x, y))` need neither."
+            )
+        x, y = found
+    same_rows(x, y)
+    return x, y
+
+
+def _can_predict(posterior: Any) -> bool:
+    """Whether program and weights are there."""
+    return getattr(posterior, "model", posterior) is not None and (
+        getattr(posterior, "has_weights", True)
+    )
+
+
+def _probe(posterior: Any) -> tuple[Any, Any]:
+    """Inputs and targets at which function values were kept; None where there are none."""
+    return getattr(posterior, "probe", None) or (None, None)
+
+
+def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
+    """At x, by the program or, where `kept` or there is none, from what the run kept."""
+    able = _can_predict(posterior)
+    if able and not kept:
+        return _Known(posterior.predict(x))
+    x_kept, y_kept = _probe(posterior)
+    if y_kept is not None and np.array_equal(x_kept, x) and np.array_equal(y_kept, y):
+        return _Known(posterior.predict(), recorded=True)
+    if able:
+        return _Known(posterior.predict(x))
+    missing = "program" if getattr(posterior, "has_weights", True) else "weights"
+    other = y_kept is not None
+    why = "kept function values at other rows" if other else "kept no function values with targets"
+    raise ValueError(
+        f"`{name}` has no {missing} to predict these {len(y)} rows with, and {why}. "
+        + (
+            "Give the program: `load(path, model=...)`, or `--model FILE.py:NAME` in a shell."
+            if missing == "program"
+            else "Compare at the rows that it kept, or sample with its weights kept."
         )
-        return frame[self.columns].rename_axis("run")
-
-    def __str__(self) -> str:
-        header, *body = self._cells()
-        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-        last = len(header) - 1
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i in (0, last) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            ).rstrip()
-            for cells in (header, *body)
-        ]
-        return "\n".join([self._title(), "", *lines])
-
-    def _repr_html_(self) -> str:
-        header, *body = self._cells()
-        return html_table(self._title(), body, header)
-
-    def _figures(self) -> dict[str, Any]:
-        nll = {name: line["nll"] for name, line in self.lines.items()}
-        return {"task": self.task, "rows": self.rows, "nll": nll}
-
-    def _title(self) -> str:
-        words = f"{self.task.capitalize()}, {self.rows} rows; NLL in nats ± its standard error"
-        return words + (f"; distances to {self.reference}" if self.reference else "")
-
-    def _cells(self) -> list[list[str]]:
-        """The header and the lines, as text; errors stand beside what they belong to."""
-        shown = [n for n in self.columns if not n.endswith("_se") and n != "method"]
-        header = ["", *(_HEADINGS.get(n, n.replace("_", " ").replace("ece", "ECE")) for n in shown)]
-        return [header] + [
-            [name, *(_cell(line, column) for column in shown)] for name, line in self.lines.items()
-        ]
+    )
 
 
-def _cell(line: Mapping[str, Any], column: str) -> str:
-    value, error = line[column], line.get(f"{column}_se")
-    if value is None or isinstance(value, str):
-        return value or ""
-    if column == "seconds":
-        return f"{value:.1f}"
-    if column == "log_evidence":
-        return f"{value:.2f}"
-    return f"{value:.4g}" if error is None else f"{value:.4f} ± {error:.4f}"
+def _check_alike(known: Mapping[str, _Known], y: Any) -> str:
+    """The task of all; ValueError where tasks, classes or units differ."""
+    (first, one), *others = known.items()
+    task = one.prediction.task
+    for name, other in others:
+        if other.prediction.task != task:
+            raise ValueError(
+                f"`{first}` is of {task} and `{name}` of {other.prediction.task}: they predict "
+                "different things and cannot be compared."
+            )
+        predicted = "mean" if task == "regression" else "probabilities"
+        shapes = [np.shape(getattr(p.prediction, predicted)) for p in (one, other)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"`{first}` predicts shape {shapes[0]} at these rows and `{name}` {shapes[1]}: "
+                "only predictions of one shape can be compared."
+            )
+        if task == "regression" and not np.allclose(one.prediction.y(y), other.prediction.y(y)):
+            raise ValueError(
+                f"`{first}` and `{name}` were trained on targets in different units, so `x` and "
+                "`y` cannot suit both. Train both on data standardised alike."
+            )
+    return task
+
+
+def _likelihoods(own: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, float]:
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        difference = np.where(own == best, 0.0, best - own)
+        return {
+            "nll": float(-own.mean()),
+            "nll_se": _error_of_mean(own),
+            "nll_difference": float(difference.mean()),
+            "nll_difference_se": _error_of_mean(difference),
+        }
+
+
+def _error_of_mean(each: NDArray[np.float64]) -> float:
+    if len(each) < 2 or not np.isfinite(each).all():
+        return math.nan
+    return float(each.std(ddof=1) / math.sqrt(len(each)))
+
+
+def _chosen(task: str, scores: Mapping[str, float], variant: Variant) -> dict[str, float | None]:
+    names = ["rmse", "crps", "reference_wasserstein"]
+    if task != "regression":
+        names = ["accuracy", "balanced_accuracy", f"ece_{variant}"]
+        names += ["reference_agreement", "reference_total_variation"]
+    return {name.removeprefix("reference_"): scores.get(name) for name in names}

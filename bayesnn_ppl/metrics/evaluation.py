@@ -1,26 +1,21 @@
 """All scores of a posterior on held-out data, in the data's units."""
 
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
-from bayesnn_ppl.metrics.checks import class_labels
+from bayesnn_ppl.metrics.checks import class_labels, same_rows
 from bayesnn_ppl.metrics.class_scores import (
     ClassScore,
     balanced_accuracy,
     base_rate,
-    class_lines,
     scores_by_class,
 )
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
+from bayesnn_ppl.metrics.score_tables import Evaluation
 from bayesnn_ppl.metrics.scores import (
     accuracy,
     brier,
@@ -30,103 +25,6 @@ from bayesnn_ppl.metrics.scores import (
     nll_moment_matched,
     rmse,
 )
-
-_MEANING = {
-    "rmse": "root mean squared error of the predictive mean",
-    "nll_mixture": "-log density of a row, mixture over draws, nats",
-    "nll_moment_matched": "-log density of a Gaussian of equal moments, nats",
-    "crps": "continuous ranked probability score",
-    "accuracy": "share of right labels",
-    "base_rate": "share of the most frequent label",
-    "balanced_accuracy": "mean over classes of the share of right labels",
-    "nll": "-log of the averaged probability, nats",
-    "brier": "squared error summed over classes, 0 to 2",
-    "ece_bnn_hmc": "calibration error, 20 equal-mass bins",
-    "ece_tfp": "calibration error, 10 equal-width bins",
-    "ece_bnn_priors": "calibration error, 30 equal-width bins",
-    "entropy": "mean predictive entropy, nats",
-    "mutual_information": "mean label-parameter information, nats",
-    "reference_agreement": "share of rows labelled as by the reference",
-    "reference_total_variation": "mean distance of class probabilities, 0 to 1",
-    "reference_mean_difference": "mean |difference| of the predictive means",
-    "reference_wasserstein": "mean distance of the predictive distributions",
-    "auroc": "chance that an outlier scores above an inlier",
-    "aupr": "average precision, positive class out",
-    "fpr_at_95_tpr": "inliers called out where 95 % of outliers are",
-    "mean_in": "mean score of the inliers",
-    "mean_out": "mean score of the outliers",
-}
-
-
-@readable
-@dataclass(frozen=True)
-class Evaluation(Mapping[str, float]):
-    """Scores by name, a read-only mapping that prints as a table.
-
-    `task` is "regression" or "classification", `rows` the number of rows scored, `by_class` the
-    recall and precision of each class, `partial` the number of rows with a censored or masked
-    target.
-    """
-
-    task: str
-    rows: int
-    scores: Mapping[str, float]
-    by_class: tuple[ClassScore, ...] = ()
-    partial: int = 0
-
-    def __getitem__(self, name: str) -> float:
-        return self.scores[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.scores)
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __str__(self) -> str:
-        name_width = max(map(len, self.scores))
-        values = {name: f"{value:.4f}" for name, value in self.scores.items()}
-        value_width = max(map(len, values.values()))
-        lines = [self._title()]
-        for name, value in values.items():
-            lines.append(f"  {name:<{name_width}}  {value:>{value_width}}  {_meaning(name)}")
-        lines += [f"  {line}" for line in (class_lines(self.by_class) if self.by_class else ())]
-        return "\n".join(lines)
-
-    def _title(self) -> str:
-        title = f"{self.task.capitalize()}, {self.rows} rows"
-        return title if not self.partial else f"{title}, {self.partial} censored or masked"
-
-    def _figures(self) -> dict[str, Any]:
-        return {"task": self.task, "rows": self.rows, **dict(islice(self.scores.items(), 4))}
-
-    def _repr_html_(self) -> str:
-        rows = [(name, f"{value:.4f}", _meaning(name)) for name, value in self.scores.items()]
-        return html_table(self._title(), rows)
-
-    def meaning(self, name: str) -> str:
-        """What a score is, in a few words."""
-        return _meaning(name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Task, number of rows and scores in one flat dictionary, and those of each class."""
-        told: dict[str, Any] = {"task": self.task, "rows": self.rows, **self.scores}
-        if self.partial:
-            told["partial"] = self.partial
-        if self.by_class:
-            told["by_class"] = [one._asdict() for one in self.by_class]
-        return told
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON; a score that is not finite becomes null."""
-        return json.dumps(
-            {
-                name: None if isinstance(value, float) and not math.isfinite(value) else value
-                for name, value in self.to_dict().items()
-            },
-            indent=2,
-            allow_nan=False,
-        )
 
 
 def evaluate(
@@ -195,10 +93,7 @@ def evaluate(
         x, y = _probe(posterior)
     elif x is None or y is None:
         raise ValueError("Give `x` and `y` both, or neither to score the probe of the run.")
-    if len(x) != len(y):
-        raise ValueError(
-            f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."
-        )
+    same_rows(x, y)
     if reference is not None:
         check_reference(reference, len(y))
     from bayesnn_ppl.data.new_inputs import warn_targets_outside  # JAX, which scores do without
@@ -303,17 +198,7 @@ def _classification(prediction: Any, y: Any) -> dict[str, float]:
     }
     for variant in VARIANTS:
         scores[f"ece_{variant}"] = expected_calibration_error(probabilities, y, variant=variant)
-    scores["entropy"] = float(np.mean(np.asarray(prediction.entropy, dtype=np.float64)))
-    scores["mutual_information"] = float(
-        np.mean(np.asarray(prediction.mutual_information, dtype=np.float64))
-    )
+    for name in ("entropy", "mutual_information"):
+        values = np.asarray(getattr(prediction, name), dtype=np.float64)
+        scores[name] = float(np.mean(values))
     return scores
-
-
-def _meaning(name: str) -> str:
-    kind, _, level = name.partition("_")
-    if kind == "coverage":
-        return f"share of targets inside the central {level} % interval"
-    if kind == "width":
-        return f"mean width of the central {level} % interval"
-    return _MEANING[name]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from bayesnn_ppl.metrics.checks import far_inputs_expected, real
-from bayesnn_ppl.metrics.evaluation import Evaluation
+from bayesnn_ppl.metrics.score_tables import Evaluation
 
 type Score = Literal["entropy", "mutual_information", "max_probability", "epistemic"]
 
@@ -75,7 +75,7 @@ def fpr_at_95_tpr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     inside, outside = _scores(scores_in, "scores_in"), _scores(scores_out, "scores_out")
     if np.isnan(inside).any() or np.isnan(outside).any():
         return float("nan")
-    # In whole numbers: 0.95 m is not exact.
+    # In integers: 0.95 m is not exact.
     caught = -(-95 * outside.size // 100)
     threshold = np.sort(outside)[outside.size - caught]
     return float(np.mean(inside >= threshold))

@@ -1,22 +1,17 @@
 """Predictions to compare with, and how far a posterior's predictions are from them."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 from bayesnn_ppl.metrics.checks import class_probabilities
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 
 type Published = Literal["cifar10", "imdb"]
 
-_VARIABLE = "BAYESNN_DATA"
-_FILE = "hmc_reference.npz"
 _SHAPES: dict[Published, tuple[int, int]] = {"cifar10": (5000, 10), "imdb": (12500, 2)}
 
 
@@ -98,22 +93,14 @@ def hmc_reference(name: Published) -> Reference:
             f"`name` is {name!r}, but published HMC predictions are here for "
             f"{' and '.join(map(repr, _SHAPES))} only. Pass another posterior as the reference."
         )
-    path = _path()
+    # Not above: data sets load JAX, which scores do without.
+    from bayesnn_ppl.data.common.stored_files import find_file, read_archive, require_shapes
+
+    path = find_file("hmc_reference.npz", "The HMC reference")
     rows, classes = _SHAPES[name]
-    try:
-        with path.open("rb") as handle:
-            known = read_npz(handle, [f"{name}_probs", f"{name}_rows"])
-    except UNREADABLE as error:
-        raise ValueError(
-            f"The file `{path}` is not a readable NumPy archive ({error}). Lay out a fresh copy."
-        ) from error
-    for key, shape in ((f"{name}_probs", (rows, classes)), (f"{name}_rows", (rows,))):
-        found = known[key].shape if key in known else "no such array"
-        if found != shape:
-            raise ValueError(
-                f"The file `{path}` must hold the array `{key}` of shape {shape}, but has "
-                f"{found}. Lay out a fresh copy."
-            )
+    shapes = {f"{name}_probs": (rows, classes), f"{name}_rows": (rows,)}
+    known = read_archive(path, list(shapes))
+    require_shapes(known, shapes, path)
     return Reference(known[f"{name}_probs"], known[f"{name}_rows"])
 
 
@@ -192,22 +179,6 @@ def _number_distances(prediction: Any, reference: Any, y: Any, samples: int) -> 
             prediction.samples(samples, seed=0), reference.samples(samples, seed=0)
         ),
     }
-
-
-def _path() -> Path:
-    folder = os.environ.get(_VARIABLE)
-    if not folder:
-        raise FileNotFoundError(
-            f"The HMC reference is read from a file, and the environment variable {_VARIABLE} is "
-            f"not set. Lay the file at `<folder>/{_FILE}` and set {_VARIABLE} to <folder>."
-        )
-    path = Path(folder) / _FILE
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"The HMC reference is read from a file, and {_VARIABLE} is set to `{folder}`, but "
-            f"`{path}` does not exist. Lay the file there."
-        )
-    return path
 
 
 def _row_numbers(rows: ArrayLike) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesnn_ppl.metrics.calibration import VARIANTS, Variant, expected_calibration_error
+from bayesnn_ppl.metrics.calibration import Variant, expected_calibration_error, require_variant
 from bayesnn_ppl.metrics.checks import far_inputs_expected
 from bayesnn_ppl.metrics.evaluation import exact_targets, log_scores
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
@@ -43,12 +43,11 @@ def by_severity(
     Raises:
         ValueError: no batches, one that occurs twice, x and y of different lengths, y of another
             shape than the predictions, an unknown variant.
-        TypeError: a key is not a name and a whole number.
+        TypeError: a key is not a name and an integer.
     """
     import pandas as pd
 
-    if variant not in VARIANTS:
-        raise ValueError(f"`variant` is {variant!r}, but must be one of {', '.join(VARIANTS)}.")
+    require_variant(variant)
     if isinstance(batches, Mapping):
         # All at once, so that a bad key does not cost the predictions before it.
         for key in batches:

@@ -7,8 +7,6 @@ import jax
 
 from bayesnn_ppl.core.arguments import near_misses
 
-__all__ = ["activation_function"]
-
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
     "tanh": jax.numpy.tanh,

@@ -9,8 +9,6 @@ from flax import linen
 
 from bayesnn_ppl.nn.activations import activation_function
 
-__all__ = ["SelfAttention", "TransformerBlock"]
-
 
 class SelfAttention(linen.Module):
     r"""Multi-head self-attention: softmax(QKᵀ/√(features/heads)) V in each head.

@@ -9,8 +9,6 @@ from flax import linen
 from flax.linen.dtypes import promote_dtype
 from jax import lax
 
-__all__ = ["Conv", "conv_general_dilated"]
-
 # What XLA's fast convolution on CPUs takes as it is; one layout for each number of space axes.
 _LAYOUTS = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
 
@@ -56,9 +54,7 @@ def conv_general_dilated(
             for layout in (options.get("dimension_numbers"), _LAYOUTS[axes])
         )
         simple = len(set(layouts)) == 1
-    if simple and isinstance(padding, str):
-        simple = padding in ("SAME", "VALID")
-    if not simple:
+    if not simple or (isinstance(padding, str) and padding not in ("SAME", "VALID")):
         return lax.conv_general_dilated(inputs, kernel, strides, padding, **options)
     strides = tuple(strides)
     if isinstance(padding, str):
@@ -83,7 +79,7 @@ class Conv(linen.Module):
 
     Attributes:
         features: number of output channels.
-        kernel_size: one length per space axis; a whole number is one axis, as in Flax.
+        kernel_size: one length per space axis; an integer is one axis, as in Flax.
         strides: one step for all space axes, or one for each.
         padding: "SAME" (output size ⌈size / stride⌉, with the odd zero at the end), "VALID", or
             pairs (before, after), one for each space axis.
@@ -110,7 +106,7 @@ class Conv(linen.Module):
         strides = (self.strides,) * axes if isinstance(self.strides, int) else tuple(self.strides)
         if len(strides) != axes or min(*strides, *size) < 1:
             raise ValueError(
-                f"The kernel size {size} and the strides {strides} must be whole numbers from 1 "
+                f"The kernel size {size} and the strides {strides} must be integers from 1 "
                 "on, one for each space axis."
             )
         if x.ndim != axes + 2:
@@ -121,9 +117,7 @@ class Conv(linen.Module):
             )
         padding = _explicit_padding(self.padding, x.shape[1:-1], size, strides)
         kernel = self.param(
-            "kernel",
-            linen.initializers.lecun_normal(),
-            (*size, x.shape[-1], self.features),
+            "kernel", linen.initializers.lecun_normal(), (*size, x.shape[-1], self.features)
         )
         bias = None
         if self.use_bias:
@@ -150,7 +144,7 @@ def _explicit_padding(
             pairs = ()
         if len(pairs) != len(space) or min(min(pair) for pair in pairs) < 0:
             raise ValueError(
-                f"The padding {padding!r} must be one pair (before, after) of whole numbers from "
+                f"The padding {padding!r} must be one pair (before, after) of integers from "
                 f"0 on for each of the {len(space)} space axes."
             )
     for length, kernel, (before, after) in zip(space, size, pairs, strict=True):
@@ -188,10 +182,14 @@ def _backward(strides: Any, padding: Any, saved: tuple[Any, Any], gradient: Any)
 convolve.defvjp(_forward, _backward)
 
 
+def _spread(gradient: Any, strides: Any) -> list[int]:
+    """The length of each space axis of the gradient, spread by the stride."""
+    return [(gradient.shape[1 + a] - 1) * stride + 1 for a, stride in enumerate(strides)]
+
+
 def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, padding: Any) -> Any:
     """∂L/∂x: the gradient, spread by the stride, with the kernel turned round and transposed."""
-    axes = range(len(strides))
-    spread = [(gradient.shape[1 + a] - 1) * strides[a] + 1 for a in axes]
+    axes, spread = range(len(strides)), _spread(gradient, strides)
     # Chosen such that the output has the size of x; negative where padding was cut off.
     pads = [
         (kernel.shape[a] - 1 - padding[a][0], space[a] - spread[a] + padding[a][0]) for a in axes
@@ -209,8 +207,7 @@ def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, paddin
 
 def _kernel_gradient(gradient: Any, x: Any, size: Any, strides: Any, padding: Any) -> Any:
     """∂L/∂w: x with the gradient as kernel, where channels and rows of x have changed roles."""
-    axes = range(len(strides))
-    spread = [(gradient.shape[1 + a] - 1) * strides[a] + 1 for a in axes]
+    axes, spread = range(len(strides)), _spread(gradient, strides)
     # Chosen such that the output has the size of the kernel; negative where the last rows of x
     # were never reached.
     pads = [(padding[a][0], size[a] - 1 + spread[a] - x.shape[1 + a] - padding[a][0]) for a in axes]

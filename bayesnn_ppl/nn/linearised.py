@@ -11,8 +11,6 @@ from numpyro import handlers
 
 from bayesnn_ppl.core.identity import describe
 
-__all__ = ["Linearised", "linearised_at"]
-
 
 @dataclass(frozen=True)
 class Linearised:
@@ -88,10 +86,6 @@ def linearised_at(
         values: latent site -> value θ*, in the program's space.
         x: inputs, to find the network by.
         moving: latent sites that will have other values; None for all.
-
-    Raises:
-        ValueError: it does not call one Flax Linen network, or calls it where its values cannot
-            be read.
     """
     parameters = _network_parameters(model, values, x)
     moved = tuple(parameters)

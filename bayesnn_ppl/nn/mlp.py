@@ -7,8 +7,6 @@ from flax import linen
 
 from bayesnn_ppl.nn.activations import activation_function
 
-__all__ = ["MLP"]
-
 
 class MLP(linen.Module):
     """Dense layers `Dense_0`, `Dense_1`, ... with an activation after all but the last.

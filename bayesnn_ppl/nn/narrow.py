@@ -13,8 +13,6 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-__all__ = ["narrow_dot_general", "narrow_layers"]
-
 _MOST = 4
 
 

@@ -11,8 +11,6 @@ from jax.interpreters import partial_eval
 from bayesnn_ppl.nn.convolution import conv_general_dilated
 from bayesnn_ppl.nn.narrow import narrow_dot_general
 
-__all__ = ["builds_module", "reads_random_keys", "with_fast_layers"]
-
 
 def builds_module(network: Any) -> bool:
     """Whether `network` is no module and makes one, as `lambda rngs: Net(8, rngs=rngs)` does.

@@ -7,8 +7,6 @@ from flax import linen
 from flax.linen.dtypes import promote_dtype
 from jax import lax
 
-__all__ = ["FilterResponseNorm"]
-
 
 class FilterResponseNorm(linen.Module):
     r"""Filter response normalisation with its thresholded linear unit.

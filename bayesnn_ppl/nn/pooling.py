@@ -7,8 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["average_pool", "max_pool"]
-
 
 def max_pool(
     x: Any, window: int | Sequence[int], *, strides: int | Sequence[int] | None = None
@@ -60,8 +58,7 @@ def _pool(x: Any, window: Any, strides: Any, combine: Callable[[Any, Any], Any])
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), start=1):
         last = x.shape[axis] - length
         x = reduce(
-            combine,
-            (lax.slice_in_dim(x, i, last + i + 1, step, axis) for i in range(length)),
+            combine, (lax.slice_in_dim(x, i, last + i + 1, step, axis) for i in range(length))
         )
     return x
 
@@ -70,7 +67,7 @@ def _per_axis(value: int | Sequence[int], axes: int, what: str) -> tuple[int, ..
     values = (value,) * axes if isinstance(value, int) else tuple(value)
     if len(values) != axes or any(v < 1 for v in values):
         raise ValueError(
-            f"The pooling {what} {value!r} must be one whole number from 1 on, or one for each of "
+            f"The pooling {what} {value!r} must be one integer from 1 on, or one for each of "
             f"the {axes} space axes."
         )
     return values

@@ -8,8 +8,6 @@ from flax import linen
 from flax.linen.dtypes import promote_dtype
 from jax import lax
 
-__all__ = ["LSTM"]
-
 
 class LSTM(linen.Module):
     r"""A layer of long short-term memory, from a sequence to the sequence of its states.
@@ -47,9 +45,7 @@ class LSTM(linen.Module):
             )
         rows, _, inputs = x.shape
         kernel = self.param(
-            "kernel",
-            linen.initializers.lecun_normal(),
-            (inputs + self.features, 4 * self.features),
+            "kernel", linen.initializers.lecun_normal(), (inputs + self.features, 4 * self.features)
         )
         bias = self.param("bias", linen.initializers.zeros_init(), (4 * self.features,))
         x, kernel, bias = promote_dtype(x, kernel, bias)

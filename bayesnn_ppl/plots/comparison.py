@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -65,8 +66,7 @@ def plot_comparison(
     places = np.arange(len(labels))
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     axes[0].set_yticks(places, labels)
-    axes[0].set_ylabel("run")
-    axes[0].set_xlabel("negative log likelihood [nats per row]")
+    axes[0].set(ylabel="run", xlabel="negative log likelihood [nats per row]")
     if distance is not None:
         _distances(axes[1], distance, labels, reference)
         axes[1].set_xlabel(textwrap.fill(distance_label, 34))  # the panel is narrow
@@ -85,51 +85,30 @@ def _forest(
     finite, places = np.isfinite(values), np.arange(len(values), dtype=float)
     best = float(values[finite].min())
     axes.axvline(best, color="0.3", linestyle="--", linewidth=1.0, label="the least")
-    known = finite & np.isfinite(errors)
+
+    def estimates(
+        shown: NDArray[np.bool], error: NDArray[np.float64], shift: float, color: str, **style: Any
+    ) -> None:
+        known = shown & np.isfinite(error)
+        low, high = ((values + sign * _LEVEL * error)[known] for sign in (-1, 1))
+        axes.hlines(places[known] + shift, low, high, color=color, linewidth=1.6)
+        axes.plot(
+            values[shown], places[shown] + shift, color=color, markersize=5, linestyle="", **style
+        )
+
     up = 0.0 if paired is None else 0.12
-    axes.hlines(
-        places[known] - up,
-        (values - _LEVEL * errors)[known],
-        (values + _LEVEL * errors)[known],
-        color=palette(0),
-        linewidth=1.6,
-    )
-    axes.plot(
-        values[finite],
-        places[finite] - up,
-        color=palette(0),
-        marker="o",
-        markersize=5,
-        linestyle="",
-        label="NLL, 95 % interval",
-    )
+    estimates(finite, errors, -up, palette(0), marker="o", label="NLL, 95 % interval")
     if paired is not None:
         others = finite & np.isfinite(paired) & (values > best)
-        axes.hlines(
-            places[others] + 0.18,
-            (values - _LEVEL * paired)[others],
-            (values + _LEVEL * paired)[others],
-            color=palette(1),
-            linewidth=1.6,
-        )
-        axes.plot(
-            values[others],
-            places[others] + 0.18,
-            color=palette(1),
-            marker="^",
-            markersize=5,
-            linestyle="",
-            label="difference to the least, 95 %",
-        )
+        label = "difference to the least, 95 %"
+        estimates(others, paired, 0.18, palette(1), marker="^", label=label)
     for place in np.flatnonzero(~finite):
-        axes.annotate(
-            "infinite →",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="center",
-            color=palette(0),
-        )
+        at_edge: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "ha": "right",
+            "va": "center",
+        }
+        axes.annotate("infinite →", (1.0, place), color=palette(0), **at_edge)
 
 
 def _distances(axes: Axes, distance: ArrayLike, labels: list[str], reference: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import functools
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 
 import numpy as np
@@ -50,17 +50,9 @@ def palette(index: int) -> str:
 def vector(
     name: str, values: ArrayLike, *, length: int | None = None, like: str = "", finite: bool = True
 ) -> NDArray[np.float64]:
-    """`values` as a non-empty float array of shape (n,).
+    """`values` as a non-empty float array of shape (n,), finite unless `finite` is False.
 
-    Args:
-        name: the argument as the caller typed it, for the message.
-        values: what the caller gave.
-        length: the n that another argument has already fixed, if any.
-        like: the name of that argument.
-        finite: whether NaN and infinity are refused.
-
-    Raises:
-        ValueError: if the shape differs, nothing is in it, or it holds NaN or infinity.
+    `name` is the argument as the caller typed it; `length` the n that the argument `like` fixed.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -68,8 +60,7 @@ def vector(
             f"`{name}` has shape {array.shape}, but a vector of shape (n,) is drawn. "
             "Select one output, or flatten it with `.ravel()`."
         )
-    if array.size == 0:
-        raise ValueError(f"`{name}` is empty, so there is nothing to draw.")
+    require_entries(name, array)
     if length is not None and array.size != length:
         raise ValueError(
             f"`{name}` has {array.size} entries, but `{like}` has {length}. "
@@ -81,13 +72,8 @@ def vector(
 
 
 def require_finite(name: str, array: NDArray[np.float64]) -> None:
-    """Refuse NaN and infinity, which Matplotlib would leave out without a word.
-
-    Raises:
-        ValueError: if there is one; it says how many.
-    """
-    bad = int(np.count_nonzero(~np.isfinite(array)))
-    if bad:
+    """Refuse NaN and infinity, which Matplotlib would leave out silently."""
+    if bad := int(np.count_nonzero(~np.isfinite(array))):
         raise ValueError(
             f"`{name}` holds {bad} NaN or infinite entries of {array.size}. "
             "The figure would hide them: find where they come from, or leave them out first."
@@ -97,20 +83,39 @@ def require_finite(name: str, array: NDArray[np.float64]) -> None:
 def interval(
     names: tuple[str, str], bounds: tuple[ArrayLike, ArrayLike], *, length: int, like: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two ends of an interval for each point, each of shape (length,).
-
-    Raises:
-        ValueError: as `vector` does, and if a lower end lies above its upper end.
-    """
+    """The two ends of an interval for each point, each of shape (length,)."""
     lower = vector(names[0], bounds[0], length=length, like=like)
     upper = vector(names[1], bounds[1], length=length, like=like)
-    crossed = int(np.count_nonzero(lower > upper))
-    if crossed:
+    if crossed := int(np.count_nonzero(lower > upper)):
         raise ValueError(
             f"`{names[0]}` lies above `{names[1]}` at {crossed} of {length} points. "
             "The two are the ends of one interval: they may have been given in the wrong order."
         )
     return lower, upper
+
+
+def require_entries(name: str, values: Sized) -> None:
+    """Raise ValueError where there is nothing to draw."""
+    if not len(values):
+        raise ValueError(f"`{name}` is empty, so there is nothing to draw.")
+
+
+def require_shares(name: str, array: NDArray[np.float64], what: str) -> None:
+    """Raise ValueError unless all are in [0, 1]; `what` they are ends the sentence."""
+    if array.min() < 0 or array.max() > 1:
+        raise ValueError(
+            f"`{name}` reaches from {array.min():g} to {array.max():g}, but {what} between 0 and "
+            "1. Divide percentages by 100."
+        )
+
+
+def require_level(level: float, what: str) -> None:
+    """Raise ValueError unless 0 < level < 1; `what` it is stands inside the sentence."""
+    if not 0 < level < 1:
+        raise ValueError(
+            f"`level` is {level}, but {what} lies strictly between 0 and 1. For 90 % give "
+            "`level=0.9`."
+        )
 
 
 def with_unit(label: str, unit: str | None) -> str:

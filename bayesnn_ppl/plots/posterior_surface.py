@@ -8,7 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, vector
+from bayesnn_ppl.plots.figure import (
+    new_figure,
+    palette,
+    require_entries,
+    require_finite,
+    styled,
+    vector,
+)
 
 _LEVELS = 20
 
@@ -45,38 +52,29 @@ def plot_surface(
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"`coordinates` has shape {points.shape}, but is (n, 2).")
     require_finite("coordinates", points)
-    if not densities:
-        raise ValueError("`densities` is empty, so there is nothing to draw.")
+    require_entries("densities", densities)
     tables = {title: _table(title, z, (y.size, x.size)) for title, z in densities.items()}
     figure = new_figure(width=3.4 * len(tables), height=3.3)
     for axes, (title, table) in zip(
         figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True
     ):
-        high = float(table[np.isfinite(table)].max())
-        low = float(table[np.isfinite(table)].min())
+        finite = table[np.isfinite(table)]
+        low, high = float(finite.min()), float(finite.max())
         low = low if depth is None else max(low, high - depth)
         levels = np.linspace(low, high if high > low else low + 1.0, _LEVELS + 1)
         shown = axes.contourf(x * lengths[0], y * lengths[1], np.maximum(table, low), levels)
-        axes.plot(
-            points[:, 0] * lengths[0],
-            points[:, 1] * lengths[1],
-            color="white",
-            markeredgecolor="black",
-            marker="o",
-            linestyle="",
-        )
-        for number, point in enumerate(points):
+        places = points * lengths
+        axes.plot(*places.T, "o", color="white", markeredgecolor="black")
+        for number, place in enumerate(places):
             axes.annotate(
                 f"{number + 1}",
-                (point[0] * lengths[0], point[1] * lengths[1]),
+                (place[0], place[1]),
                 textcoords="offset points",
                 xytext=(6, 4),
                 color="white",
                 path_effects=[withStroke(linewidth=2, foreground="black")],
             )
-        axes.set_aspect("equal")
-        axes.set_title(title)
-        axes.set_xlabel("distance along draws 1 and 2")
+        axes.set(aspect="equal", title=title, xlabel="distance along draws 1 and 2")
         figure.colorbar(shown, ax=axes, label="nats", fraction=0.046, pad=0.04)
     figure.axes[0].set_ylabel("distance at right angles")
     return figure
@@ -94,8 +92,7 @@ def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Fig
         ValueError: lengths differ, or a value is not finite.
     """
     t = vector("position", position)
-    if not densities:
-        raise ValueError("`densities` is empty, so there is nothing to draw.")
+    require_entries("densities", densities)
     figure = new_figure(width=5.6, height=3.6)
     axes = figure.subplots()
     for index, (name, values) in enumerate(densities.items()):
@@ -104,8 +101,7 @@ def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Fig
     for place in (0.0, 1.0):
         axes.axvline(place, color="0.6", linestyle="--", linewidth=1.0)
     axes.set_xlabel("position: draw 1 at 0, draw 2 at 1")
-    axes.set_ylabel("log density, less its highest [nats]")
-    axes.set_title("From one draw to another")
+    axes.set(ylabel="log density, less its highest [nats]", title="From one draw to another")
     axes.legend()
     return figure
 

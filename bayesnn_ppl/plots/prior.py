@@ -15,6 +15,7 @@ from bayesnn_ppl.plots.figure import (
     palette,
     percent,
     require_finite,
+    require_level,
     styled,
     vector,
     with_unit,
@@ -53,32 +54,19 @@ def plot_function_draws(
     """
     points = vector("x", x)
     values = _draws(functions, points.size)
-    if not 0 < level < 1:
-        raise ValueError(
-            f"`level` is {level}, but the share inside the band lies strictly between 0 and 1. "
-            "For 90 % give `level=0.9`."
-        )
+    require_level(level, "the share inside the band")
     order = np.argsort(points, kind="stable")
     axis_x, values = points[order], values[:, order]
     low, middle, high = np.quantile(values, [(1 - level) / 2, 0.5, (1 + level) / 2], axis=0)
     figure = new_figure(width=6.0, height=3.8)
     axis = figure.subplots()
-    axis.fill_between(
-        axis_x,
-        low,
-        high,
-        color=palette(0),
-        alpha=0.2,
-        linewidth=0,
-        label=f"{percent(level)} of the draws",
-    )
+    label = f"{percent(level)} of the draws"
+    axis.fill_between(axis_x, low, high, color=palette(0), alpha=0.2, linewidth=0, label=label)
     for number, line in enumerate(values[:shown]):
-        axis.plot(
-            axis_x, line, color=palette(1), linewidth=0.8, label="draws" if not number else ""
-        )
+        label = "" if number else "draws"
+        axis.plot(axis_x, line, color=palette(1), linewidth=0.8, label=label)
     axis.plot(axis_x, middle, color=palette(0), label="median")
-    axis.set_xlabel(with_unit(x_label, x_unit))
-    axis.set_ylabel(with_unit(y_label, unit))
+    axis.set(xlabel=with_unit(x_label, x_unit), ylabel=with_unit(y_label, unit))
     axis.set_title("Functions drawn from the prior")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
@@ -145,10 +133,7 @@ def plot_function_surfaces(
 
 @styled
 def plot_class_collapse(
-    shares: Mapping[str, ArrayLike],
-    *,
-    shown: int = 4,
-    y_label: str = "share of the inputs",
+    shares: Mapping[str, ArrayLike], *, shown: int = 4, y_label: str = "share of the inputs"
 ) -> Figure:
     """The classes that single draws from a prior choose, and their average, as Wenzel et al. show.
 
@@ -225,13 +210,11 @@ def plot_layers(
     axes = figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]
     places = np.arange(len(labels))
     axes[0].plot(places, sizes, color=palette(0), marker="o")
-    axes[0].set_yscale("log")
-    axes[0].set_ylabel("sd of pre-activations")
+    axes[0].set(yscale="log", ylabel="sd of pre-activations")
     if lines:
         for number, (name, values) in enumerate(lines.items()):
             axes[1].plot(places, values, color=palette(number + 1), marker="s", label=name)
-        axes[1].set_ylim(-0.03, 1.03)
-        axes[1].set_ylabel("share")
+        axes[1].set(ylim=(-0.03, 1.03), ylabel="share")
         figure.legend(loc="outside lower center", ncols=3)
     axes[-1].set_xticks(places, labels, rotation=90 if len(labels) > 6 else 0)
     axes[-1].set_xlabel("layer")

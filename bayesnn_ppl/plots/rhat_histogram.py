@@ -51,8 +51,7 @@ def plot_rhat(groups: Mapping[str, ArrayLike]) -> Figure:
         for mark, line, color in zip(MARKS, ("--", "-"), ("0.1", palette(1)), strict=True):
             axis.axvline(mark - 1, color=color, linestyle=line, linewidth=1.2)
         axis.set_title(_title(name, values), loc="left")
-        axis.set_xscale("log")
-        axis.set_xlim(SMALLEST_EXCESS, LARGEST_EXCESS)
+        axis.set(xscale="log", xlim=(SMALLEST_EXCESS, LARGEST_EXCESS))
         axis.set_xticks(
             [1e-4, 1e-3, 1e-2, 1e-1, 1, 10], ["≤ 1.0001", "1.001", "1.01", "1.1", "2", "≥ 11"]
         )

@@ -53,16 +53,10 @@ def plot_severity(
         own = own[np.argsort(degree[own], kind="stable")]
         if np.unique(degree[own]).size < own.size:
             raise ValueError(f"`severity` holds a number twice for the kind {str(name)!r}.")
-        axes.plot(
-            degree[own],
-            value[own],
-            color=palette(index),
-            marker=_MARKERS[index % len(_MARKERS)],
-            label=str(name),
-        )
+        marker = _MARKERS[index % len(_MARKERS)]
+        axes.plot(degree[own], value[own], color=palette(index), marker=marker, label=str(name))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("severity")
-    axes.set_ylabel(label)
+    axes.set(xlabel="severity", ylabel=label)
     axes.set_title(f"{label[:1].upper()}{label[1:]} under corruption")
     if len(kinds) > 1:
         axes.legend()

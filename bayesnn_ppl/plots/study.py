@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.plots.figure import new_figure, palette, styled
+from bayesnn_ppl.plots.figure import new_figure, palette, require_entries, styled
 
 _MARKERS = "osD^vP"
 _ROOM = 0.1  # of the axis, from one label to the next
@@ -46,8 +46,7 @@ def plot_study(
             an x is not positive on a logarithmic axis.
     """
     tables = {arm: _table(arm, rows) for arm, rows in curves.items()}
-    if not tables:
-        raise ValueError("`curves` is empty, so there is nothing to draw.")
+    require_entries("curves", tables)
     xs = np.concatenate([table[:, 0] for table in tables.values()])
     placed = xs[~np.isnan(xs)]
     if logarithmic and placed.size and placed.min() <= 0:
@@ -109,15 +108,8 @@ def _level(axes: Axes, arm: str, row: NDArray[np.float64], color: str) -> None:
 def _side_by_side(axes: Axes, tables: Mapping[str, NDArray[np.float64]]) -> None:
     rows = np.concatenate(list(tables.values()))
     places = np.arange(len(rows))
-    axes.errorbar(
-        places,
-        rows[:, 1],
-        yerr=np.nan_to_num(rows[:, 2]),
-        color=palette(0),
-        marker="o",
-        linestyle="",
-        capsize=2.5,
-    )
+    error = np.nan_to_num(rows[:, 2])
+    axes.errorbar(places, rows[:, 1], yerr=error, fmt="o", color=palette(0), capsize=2.5)
     axes.set_xticks(places, list(tables), rotation=30, ha="right")
     axes.set_xlim(-0.5, len(rows) - 0.5)
 

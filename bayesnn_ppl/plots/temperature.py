@@ -1,6 +1,7 @@
 """Is a sampler as hot as it should be: layer by layer, over the run, and over step sizes?"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,15 +34,15 @@ def plot_temperatures(
 
     Args:
         names: of the k parameter arrays.
-        readings: thermometer ("kinetic", "configurational") -> (k, 3) of value, lower and upper
+        readings: diagnostic ("kinetic", "configurational") -> (k, 3) of value, lower and upper
             end; NaN where an array was not read. `Thermometry.readings()` has it.
         expected: T.
         tolerance: half the width of the band, as a share of T.
-        over_time: thermometer -> (k, parts, 3), from `Thermometry.over_time()`; None for no
+        over_time: diagnostic -> (k, parts, 3), from `Thermometry.over_time()`; None for no
             second column.
 
     Returns:
-        A figure with one axes for the arrays and one below it for each thermometer over time.
+        A figure with one axes for the arrays and one below it for each diagnostic over time.
 
     Raises:
         ValueError: a shape does not fit the names, there is nothing to draw, or T is not positive.
@@ -111,10 +112,7 @@ def plot_step_sizes(
         raise ValueError(f"`step_sizes` reach down to {steps.min():g}, but must be positive.")
     figure = new_figure(width=5.6, height=3.8)
     axes = figure.subplots()
-    axes.axhspan(
-        expected * (1 - tolerance), expected * (1 + tolerance), color="0.9", label="right", zorder=0
-    )
-    axes.axhline(expected, color="0.3", linestyle="--", linewidth=1.0)
+    _expected_line(axes, expected, tolerance, vertical=False, color="0.9", label="right")
     known = np.isfinite(high)
     ceiling = 4 * expected if not known.any() else max(1.5 * float(high[known].max()), 2 * expected)
     axes.vlines(steps[known], low[known], high[known], color="0.6", linewidth=2.0, zorder=1)
@@ -123,29 +121,18 @@ def plot_step_sizes(
         (known & ~good, palette(1), "s", "not passed"),
     ):
         if mask.any():
-            axes.plot(
-                steps[mask], high[mask], color=color, marker=marker, linestyle="", label=label
-            )
+            axes.plot(steps[mask], high[mask], marker, color=color, label=label)
     if (~known).any():
-        axes.plot(
-            steps[~known],
-            np.full((~known).sum(), ceiling / 1.1),
-            color="0.1",
-            marker="x",
-            linestyle="",
-            label="not finite",
-            clip_on=False,
-        )
+        top = np.full((~known).sum(), ceiling / 1.1)
+        axes.plot(steps[~known], top, "x", color="0.1", label="not finite", clip_on=False)
     if chosen is not None:
         axes.axvline(chosen, color=palette(0), linewidth=1.2, label=f"chosen: {chosen:.2g}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log")
     bottom = min(0.5 * expected, float(low[known].min()) / 1.3 if known.any() else expected)
     axes.set_ylim(max(bottom, 1e-3 * expected), 1.1 * ceiling)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(FuncFormatter(_few))
-    axes.set_xlabel("step size ε")
-    axes.set_ylabel("temperature, coldest to hottest array")
+    axes.set(xlabel="step size ε", ylabel="temperature, coldest to hottest array")
     axes.set_title("Pilot runs: which step size is cool enough?")
     axes.legend()
     return figure
@@ -184,32 +171,19 @@ def _by_array(
             color=color,
             linewidth=1.6,
         )
-        axes.plot(
-            value[inside],
-            place[inside],
-            color=color,
-            marker=_MARKERS.get(key, "D"),
-            markersize=4.5,
-            linestyle="",
-            label=f"{key}, with its interval",
-        )
-        beyond = np.flatnonzero(np.isfinite(value) & (value > high))
-        for i in beyond:
-            axes.plot(high, place[i], color=color, marker=">", markersize=6, linestyle="")
-            axes.annotate(
-                f"{value[i]:.3g}",
-                (high, place[i]),
-                textcoords="offset points",
-                xytext=(-8, -3),
-                ha="right",
-                color=color,
-                fontsize=8,
-            )
-    axes.set_xlim(low - margin, high + margin)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+        marker, label = _MARKERS.get(key, "D"), f"{key}, with its interval"
+        axes.plot(value[inside], place[inside], marker, color=color, markersize=4.5, label=label)
+        for i in np.flatnonzero(np.isfinite(value) & (value > high)):
+            axes.plot(high, place[i], ">", color=color, markersize=6)
+            beside: dict[str, Any] = {
+                "textcoords": "offset points",
+                "xytext": (-8, -3),
+                "ha": "right",
+            }
+            axes.annotate(f"{value[i]:.3g}", (high, place[i]), color=color, fontsize=8, **beside)
+    axes.set(xlim=(low - margin, high + margin), ylim=(len(names) - 0.5, -0.5))
     axes.set_yticks(places, names)
-    axes.set_xlabel("temperature")
-    axes.set_ylabel("parameter array")
+    axes.set(xlabel="temperature", ylabel="parameter array")
 
 
 def _over_time(
@@ -235,10 +209,8 @@ def _over_time(
     finite = values[np.isfinite(values)]
     low = min(float(finite.min(initial=expected)), expected * (1 - 2 * tolerance))
     high = max(float(finite.max(initial=expected)), expected * (1 + 2 * tolerance))
-    axes.set_ylim(low - 0.25 * (high - low), high + 0.25 * (high - low))
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the run")
-    axes.set_ylabel("temperature")
+    axes.set(ylim=(low - 0.25 * (high - low), high + 0.25 * (high - low)), xlim=(0, 1))
+    axes.set(xlabel="share of the run", ylabel="temperature")
     left = len(names) - len(shown)
     axes.set_title(
         f"{key} over time"
@@ -248,9 +220,17 @@ def _over_time(
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
-def _expected_line(axes: Axes, expected: float, tolerance: float, *, vertical: bool) -> None:
+def _expected_line(
+    axes: Axes,
+    expected: float,
+    tolerance: float,
+    *,
+    vertical: bool,
+    color: str = "0.92",
+    **band: Any,
+) -> None:
     line, span = (axes.axvline, axes.axvspan) if vertical else (axes.axhline, axes.axhspan)
-    span(expected * (1 - tolerance), expected * (1 + tolerance), color="0.92", zorder=0)
+    span(expected * (1 - tolerance), expected * (1 + tolerance), color=color, zorder=0, **band)
     line(expected, color="0.3", linestyle="--", linewidth=1.0)
 
 

@@ -1,12 +1,20 @@
 """Traces beside rank plots: do the chains visit the same values equally often?"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, with_unit
+from bayesnn_ppl.plots.figure import (
+    new_figure,
+    palette,
+    require_entries,
+    require_finite,
+    styled,
+    with_unit,
+)
 
 # Twenty bins show a shifted or too narrow chain; more would show mostly noise.
 MOST_BINS = 20
@@ -71,11 +79,9 @@ def plot_trace_rank(
         counts, edges = rank_counts(array[:, :, row], bins)
         for chain in range(chains):
             color = palette(chain)
-            label = f"chain {chain}"
             trace.plot(step, array[chain, :, row], color=color, linewidth=0.6, alpha=0.8)
-            rank.stairs(
-                counts[chain], edges, color=color, linewidth=1.2, label=label, baseline=None
-            )
+            line: dict[str, Any] = {"linewidth": 1.2, "label": f"chain {chain}", "baseline": None}
+            rank.stairs(counts[chain], edges, color=color, **line)
         rank.axhline(draws / bins, color="0.3", linestyle="--", linewidth=1.0, label="equal shares")
         rank.set_ylim(bottom=0)
         trace.set_ylabel(with_unit(name, unit))
@@ -97,8 +103,7 @@ def _quantities(
             raise ValueError(
                 "`values` is a mapping, so its keys are the labels: leave out `labels`."
             )
-        if not values:
-            raise ValueError("`values` is empty, so there is nothing to draw.")
+        require_entries("values", values)
         columns = {name: np.asarray(column, dtype=np.float64) for name, column in values.items()}
         first = next(iter(columns))
         for name, column in columns.items():

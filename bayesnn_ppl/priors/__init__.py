@@ -16,8 +16,8 @@ from bayesnn_ppl.priors.elementwise.iid import normal
 from bayesnn_ppl.priors.elementwise.mixtures import normal_mixture, spike_and_slab
 from bayesnn_ppl.priors.elementwise.noninformative import jeffreys
 from bayesnn_ppl.priors.elementwise.published import bnn_hmc, cold_posterior_bnn
-from bayesnn_ppl.priors.elementwise.scale_mixture import inverse_gamma_scale
 from bayesnn_ppl.priors.elementwise.shrinkage import horseshoe, regularised_horseshoe
+from bayesnn_ppl.priors.elementwise.unknown_scales import inverse_gamma_scale
 from bayesnn_ppl.priors.structured.filters import correlated_filters
 from bayesnn_ppl.priors.structured.gates import lstm_gates
 from bayesnn_ppl.priors.structured.hierarchy import hierarchical, residual_blocks

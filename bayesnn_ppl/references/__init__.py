@@ -8,11 +8,4 @@ from bayesnn_ppl.references.posteriordb import export_posteriordb
 from bayesnn_ppl.references.problems import Problem
 from bayesnn_ppl.references.stored import Moments, ReferencePosterior, load, names
 
-__all__ = [
-    "Moments",
-    "Problem",
-    "ReferencePosterior",
-    "export_posteriordb",
-    "load",
-    "names",
-]
+__all__ = ["Moments", "Problem", "ReferencePosterior", "export_posteriordb", "load", "names"]

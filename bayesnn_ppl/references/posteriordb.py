@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["export_posteriordb"]
-
 _ADDED_BY = "bayesnn_ppl"
 
 
@@ -50,13 +48,19 @@ def export_posteriordb(
 
 def _write(folder: Path, reference: Any, date: str | None) -> bool:
     facts = reference.facts
-    stamp = {"added_by": _ADDED_BY, "added_date": date or facts["date"]}
     data, model = f"{facts['data']['name']}_split_0", f"bnn_{reference.name.replace('-', '_')}"
     name = f"{data}-{model}"
     draws, labels = _parameters(reference.draws)
-    _json(
-        folder / "posteriors" / f"{name}.json",
-        {
+    chains, count = draws.shape[:2]
+    measures = {
+        key: [
+            float(v) for output in facts["outputs"] for v in np.ravel(facts["thinned"][output][key])
+        ]
+        for key in ("effective_sample_size_bulk", "effective_sample_size_tail", "r_hat")
+    }
+    agreement = facts["agreement"]
+    described = {
+        f"posteriors/{name}.json": {
             "name": name,
             "keywords": ["bayesian neural network", facts["family"]],
             "model_name": model,
@@ -65,55 +69,22 @@ def _write(folder: Path, reference: Any, date: str | None) -> bool:
             "dimensions": {
                 output: int(np.prod(values.shape[2:])) for output, values in reference.draws.items()
             },
-            **stamp,
         },
-    )
-    _json(
-        folder / "models" / "info" / f"{model}.info.json",
-        {
+        f"models/info/{model}.info.json": {
             "name": model,
             "keywords": ["bayesian neural network"],
             "title": f"Bayesian neural network, {reference.name}",
             "description": facts["description"],
             "model_code": {"numpyro": f"models/numpyro/{model}.py"},
-            **stamp,
         },
-    )
-    _text(folder / "models" / "numpyro" / f"{model}.py", _code(reference))
-    _json(
-        folder / "data" / "info" / f"{data}.info.json",
-        {
+        f"data/info/{data}.info.json": {
             "name": data,
             "keywords": [],
             "title": f"{facts['data']['name']}, standard split 0, standardised",
             "description": facts["data"]["description"],
             "data_file": f"data/data/{data}.json",
-            **stamp,
         },
-    )
-    _reference(folder / "reference_posteriors", name, reference, draws, labels, stamp)
-    return _data(folder / "data" / "data" / f"{data}.json", reference)
-
-
-def _reference(
-    folder: Path, name: str, reference: Any, draws: np.ndarray, labels: list[str], stamp: Any
-) -> None:
-    """Draws, their facts, and the means of all draws."""
-    facts = reference.facts
-    chains, count = draws.shape[:2]
-    _zipped(
-        folder / "draws" / "draws" / f"{name}.json",
-        [{label: draws[c, :, i].tolist() for i, label in enumerate(labels)} for c in range(chains)],
-    )
-    measures = {
-        key: [
-            float(v) for output in facts["outputs"] for v in np.ravel(facts["thinned"][output][key])
-        ]
-        for key in ("effective_sample_size_bulk", "effective_sample_size_tail", "r_hat")
-    }
-    _json(
-        folder / "draws" / "info" / f"{name}.info.json",
-        {
+        f"reference_posteriors/draws/info/{name}.info.json": {
             "name": name,
             "inference": {"method": "bayesnn_ppl", "method_arguments": facts["samplers"]},
             "diagnostics": {
@@ -126,24 +97,31 @@ def _reference(
                 "ndraws_is_10k": chains * count == 10_000,
                 "nchains_is_gte_4": chains >= 4,
                 "r_hat_below_1_01": facts["rhat_max"] < 1.01,
-                "two_samplers_agree": facts["agreement"]["largest"]
-                <= facts["agreement"]["allowed"],
+                "two_samplers_agree": agreement["largest"] <= agreement["allowed"],
             },
             "comments": "Function values at the test rows; thinned draws of two exact samplers, "
             "the first half of the chains of the first. R-hat of the checks is that of all draws.",
             "versions": facts["versions"],
-            **stamp,
         },
-    )
+    }
+    for path, content in described.items():
+        stamp = {"added_by": _ADDED_BY, "added_date": date or facts["date"]}
+        _json(folder / path, content | stamp)
+    _text(folder / f"models/numpyro/{model}.py", _code(reference))
     moments = [reference.moments[output] for output in facts["outputs"]]
     _json(
-        folder / "summary_statistics" / "mean" / "mean" / f"{name}.json",
+        folder / f"reference_posteriors/summary_statistics/mean/mean/{name}.json",
         {
             "names": labels,
             "mean": [float(v) for m in moments for v in np.ravel(m.mean)],
             "mcse_mean": [float(v) for m in moments for v in np.ravel(m.mean_error)],
         },
     )
+    _zipped(
+        folder / f"reference_posteriors/draws/draws/{name}.json",
+        [{label: draws[c, :, i].tolist() for i, label in enumerate(labels)} for c in range(chains)],
+    )
+    return _data(folder / f"data/data/{data}.json", reference)
 
 
 def _parameters(draws: Any) -> tuple[np.ndarray, list[str]]:
@@ -172,17 +150,9 @@ def _data(path: Path, reference: Any) -> bool:
         data = reference.data()
     except FileNotFoundError:
         return False
-    _zipped(
-        path,
-        {
-            "N": len(data.train.x),
-            "D": data.train.x.shape[1],
-            "M": len(data.test.x),
-            "x": np.asarray(data.train.x).tolist(),
-            "y": np.asarray(data.train.y).tolist(),
-            "x_test": np.asarray(data.test.x).tolist(),
-        },
-    )
+    arrays = {"x": data.train.x, "y": data.train.y, "x_test": data.test.x}
+    sizes = {"N": len(data.train.x), "D": data.train.x.shape[1], "M": len(data.test.x)}
+    _zipped(path, sizes | {name: np.asarray(a).tolist() for name, a in arrays.items()})
     return True
 
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import whole_number
 
-__all__ = ["ReferencePrediction"]
-
 
 class ReferencePrediction:
     """The predictive distribution at the test rows, in the data's units.
@@ -31,11 +29,7 @@ class ReferencePrediction:
 
     @property
     def probabilities(self) -> np.ndarray:
-        """Class probabilities averaged over draws, (N, K).
-
-        Raises:
-            ValueError: a regression has none.
-        """
+        """Class probabilities averaged over draws, (N, K)."""
         if self.task != "classification":
             raise ValueError("A regression has no class probabilities: use `.mean`.")
         p = self._draws["probability"].mean(0)
@@ -49,11 +43,7 @@ class ReferencePrediction:
         return self._centre + self._scale * self._draws["mean"].mean(0)
 
     def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
-        """Samples of y, (count, N): mean + sd · noise, the draws in a random order and repeated.
-
-        Raises:
-            ValueError: labels, of which probabilities say all.
-        """
+        """Samples of y, (count, N): mean + sd · noise, the draws in a random order and repeated."""
         count = whole_number(count, "The number of samples", at_least=1)
         if self.task == "classification":
             raise ValueError("Of labels the reference has `.probabilities` and no samples.")

@@ -6,8 +6,6 @@ from typing import Any
 
 from bayesnn_ppl.core.arguments import readable
 
-__all__ = ["PROBLEMS", "Problem"]
-
 
 @readable
 @dataclass(frozen=True)

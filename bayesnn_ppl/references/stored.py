@@ -16,18 +16,6 @@ from bayesnn_ppl.core.npz import read_npz
 from bayesnn_ppl.references.prediction import ReferencePrediction
 from bayesnn_ppl.references.problems import PROBLEMS, Problem
 
-__all__ = [
-    "LEVELS",
-    "Moments",
-    "ReferencePosterior",
-    "compared",
-    "fingerprint",
-    "load",
-    "log_odds",
-    "names",
-    "probabilities",
-]
-
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FOLDER = Path(__file__).parent
 
@@ -187,12 +175,9 @@ def load(name: str) -> ReferencePosterior:
         )
     arrays = read_npz(BytesIO(content))
     kept = {n.removesuffix(".draws"): a for n, a in arrays.items() if n.endswith(".draws")}
-    draws = {
-        "probability" if name == "log_odds" else name: (
-            probabilities(a) if name == "log_odds" else a.astype(np.float32)
-        )
-        for name, a in kept.items()
-    }
+    draws = {n: a.astype(np.float32) for n, a in kept.items() if n != "log_odds"}
+    if "log_odds" in kept:
+        draws["probability"] = probabilities(kept["log_odds"])
     for values in draws.values():
         values.flags.writeable = False
     outputs = [n.removesuffix(".mean") for n in arrays if n.endswith(".mean")]

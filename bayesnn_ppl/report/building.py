@@ -26,8 +26,6 @@ from bayesnn_ppl.report.sections.training_rows import (
 )
 from bayesnn_ppl.report.sections.verdict import overview_section, verdict_section
 
-__all__ = ["Page", "assets", "built", "document", "page"]
-
 _FOLDER = Path(__file__).parent
 _GRADIENTS = 400
 
@@ -107,7 +105,7 @@ def page(
             probes that the runs kept; a run without one is judged by its weights alone.
         y: their targets.
         train: the training rows `(x, y)`, for baselines and the configurational temperature.
-        reference: name of the posterior that the others are held against.
+        reference: name of the posterior that the others are compared with.
         gradients: at how many draws the configurational temperature is read, each a pass over
             the training rows; 0 for none.
         words: name -> what is known besides: `command` that repeats the run, `data`, `target`,
@@ -146,53 +144,37 @@ def page(
     for index, (name, posterior) in enumerate(named.items()):
         able = posterior.model is not None and posterior.has_weights
         rows = {"x": x, "y": y} if able and x is not None else {}
-        known = (words or {}).get(name, {})
-        subjects.append(
-            Subject(
-                name,
-                f"run{index}",
-                posterior,
-                train=train,
-                gradients=gradients,
-                words=known,
-                **rows,
-            )
-        )
+        more: dict[str, Any] = {
+            "train": train,
+            "gradients": gradients,
+            "words": (words or {}).get(name, {}),
+        }
+        subjects.append(Subject(name, f"run{index}", posterior, **more, **rows))
     return built(subjects, reference=reference)
 
 
 def built(subjects: list[Subject], *, reference: str | None = None, script: str = "") -> Page:
-    """A page of subjects.
-
-    Args:
-        subjects: one or several.
-        reference: the name of the one that distances are to.
-        script: JavaScript besides that of every page.
-    """
-    parts, contents = [], []
+    """A page of one subject or several, with a script besides that of every page."""
+    parts: list[tuple[str, str, str]] = []  # identifier, title, body
     if len(subjects) > 1:
-        parts.append(markup.section("overview", "Side by side", overview_section(subjects)))
-        contents.append(("overview", "Side by side"))
+        parts.append(("overview", "Side by side", overview_section(subjects)))
     for name, (title, made) in _SECTIONS.items():
         bodies = [(s, made(s)) for s in subjects]
-        if not any(body for _, body in bodies):
-            continue
-        contents.append((name, title))
-        parts.append(markup.section(name, title, _beside(bodies, name)))
+        if any(body for _, body in bodies):
+            parts.append((name, title, _beside(bodies, name)))
         if name == "verdict" and len(subjects) > 1:
             body = comparison_section(subjects, reference)
-            parts.append(markup.section("comparison", "The same rows", body))
-            contents.append(("comparison", "The same rows"))
-    remarks = [remark for s in subjects for remark in s.remarks]
-    if remarks:
+            parts.append(("comparison", "The same rows", body))
+    contents = [(name, title) for name, title, _ in parts]
+    if remarks := [remark for s in subjects for remark in s.remarks]:
         words = "".join(map(markup.paragraph, remarks))
-        parts.append(markup.section("remarks", "What could not be shown", words))
+        parts.append(("remarks", "What could not be shown", words))
     title = ", ".join(s.name for s in subjects[:3]) + (" and more" if len(subjects) > 3 else "")
     about = [s.words["data"] for s in subjects if s.words.get("data")]
     return Page(
         document(
             f"Report: {title}",
-            "".join(parts),
+            "".join(markup.section(*part) for part in parts),
             contents=contents,
             subtitle=" · ".join(dict.fromkeys(about)),
             script=script,
@@ -210,13 +192,9 @@ def document(
     script: str = "",
     style: str = "",
 ) -> str:
-    """A whole page with the library's style sheet and script inside it.
+    """A whole page with the library's style sheet and script, and those given, inside it.
 
-    Args:
-        title, subtitle: as plain text.
-        body: HTML.
-        contents: identifier and title of each section, for the list of contents.
-        script, style: JavaScript and CSS besides those of every page.
+    `contents` has the identifier and title of each section; titles are plain text, `body` is HTML.
     """
     links = "".join(
         f'<li><a href="#{name}">{markup.text(words)}</a></li>' for name, words in contents or []

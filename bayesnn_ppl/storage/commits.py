@@ -19,8 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORMAT", "empty_record", "files_of", "read_commit", "read_config", "read_json"]
-
 FORMAT = 2
 _MOST_BYTES = 2**26  # of a file of JSON
 _COUNTS = ("done", "draws", "in_store")
@@ -49,12 +47,7 @@ def empty_record() -> dict[str, Any]:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A file that holds one JSON object.
-
-    Raises:
-        FileNotFoundError: it is not there.
-        ValueError: it is damaged, or larger than any such file is.
-    """
+    """A file that holds one JSON object."""
     try:
         size = file.stat().st_size
         if size > _MOST_BYTES:

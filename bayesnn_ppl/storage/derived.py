@@ -19,8 +19,6 @@ from bayesnn_ppl.storage.commits import read_json
 from bayesnn_ppl.storage.dimensions import labelled
 from bayesnn_ppl.storage.hostile import check_chunk, check_store, packing_of
 
-__all__ = ["GROUPS", "check_groups", "read_groups", "remove_groups", "write_groups"]
-
 GROUPS = (
     "log_likelihood",
     "log_prior",
@@ -75,11 +73,7 @@ def remove_groups(store: Path, names: Sequence[str] | Mapping[str, Any]) -> None
 
 
 def check_groups(store: Path, names: Sequence[str]) -> None:
-    """Look at every chunk, without unpacking it.
-
-    Raises:
-        ValueError: something is missing, or is not what this library writes.
-    """
+    """Look at every chunk, without unpacking it."""
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
         raise ValueError(f"`{store}` is damaged: it names a group {str(unknown[0])[:60]!r}.")
@@ -108,11 +102,7 @@ def _chunk_files(array: Path) -> Iterator[Path]:
 
 
 def read_groups(store: Path, names: Sequence[str]) -> dict[str, xr.Dataset]:
-    """Open groups; values are read when they are used.
-
-    Raises:
-        ValueError: see `check_groups`.
-    """
+    """Open groups; values are read when they are used."""
     import zarr
 
     check_groups(store, names)

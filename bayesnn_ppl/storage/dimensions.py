@@ -14,8 +14,6 @@ from collections.abc import Hashable
 import numpy as np
 import xarray as xr
 
-__all__ = ["ROW_GROUPS", "dimension_names", "is_dimension", "labelled"]
-
 # Groups whose arrays have a row for each input, after chain and draw where they have those.
 ROW_GROUPS = (
     "predictions",
@@ -35,13 +33,9 @@ _MOST_COORDINATES = 10_000_000  # of one axis: a store from anywhere may say tha
 def dimension_names(
     name: str, ndim: int, group: str = "posterior", leading: tuple[str, ...] = ("chain", "draw")
 ) -> tuple[str, ...]:
-    """Names of all axes of a variable.
+    """Names of all axes of a variable, the `leading` ones included.
 
-    Args:
-        name: of the variable, such as `net.Dense_0.kernel`.
-        ndim: how many axes it has, `leading` included.
-        group: that it is in; one of `ROW_GROUPS` has rows.
-        leading: the first axes.
+    Those of the groups `ROW_GROUPS` have rows.
     """
     count = ndim - len(leading)
     if group in ROW_GROUPS:

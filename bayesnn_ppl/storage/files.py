@@ -4,6 +4,7 @@ import fcntl
 import io
 import json
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,14 +15,7 @@ import numpy as np
 
 from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 
-__all__ = [
-    "is_written_to",
-    "read_arrays",
-    "write_arrays",
-    "write_bytes",
-    "write_json",
-    "writing_to",
-]
+_READERS_SECONDS = 0.1  # more than a reader holds the lock
 
 
 @contextmanager
@@ -60,6 +54,30 @@ def is_written_to(folder: Path) -> bool:
     return False
 
 
+def lock_folder(path: Path) -> int:
+    """Take the folder for this process; the system gives it back when the process ends."""
+    with writing_to(
+        path, lambda: "Only reading works without: load it, or copy it elsewhere first."
+    ):
+        lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps of a reader, `is_written_to`, who is gone at once
+            time.sleep(_READERS_SECONDS)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = (path / "lock").read_text().strip() or "unknown"
+        os.close(lock)
+        raise BlockingIOError(
+            f"Another process (number {owner}) is writing to `{path}`. Wait for it, or choose "
+            "another folder."
+        ) from None
+    os.truncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content`, so that after a crash the file holds all of it or what it held before."""
     beside = path.with_name(f"{path.name}.partial")
@@ -91,11 +109,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def read_arrays(path: Path, checksum: int) -> dict[str, np.ndarray]:
-    """Read what `write_arrays` wrote.
-
-    Raises:
-        ValueError: the file is missing or not what was written.
-    """
+    """Read what `write_arrays` wrote."""
     try:
         if path.is_symlink():
             raise ValueError(f"`{path}` is a link, and a run holds its own files.")

@@ -16,8 +16,6 @@ import numpy as np
 from bayesnn_ppl.core.npz import memory_limit
 from bayesnn_ppl.storage.commits import read_json
 
-__all__ = ["Packing", "check_chunk", "check_store", "packing_of"]
-
 _TYPES = (
     {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
     | {f"float{bits}" for bits in (16, 32, 64)}
@@ -34,9 +32,6 @@ def check_store(store: Path, groups: Mapping[str, int]) -> None:
     Args:
         store: the folder `posterior.zarr`.
         groups: the groups that the run says it has.
-
-    Raises:
-        ValueError: something else is there; the sentence names it.
     """
     _check_node(store, "group")
     for group in groups:

@@ -1,5 +1,7 @@
 """Is a run on disk whole? And if not, keep what is."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +10,8 @@ from bayesnn_ppl.storage.derived import read_groups
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.hostile import check_chunk, packing_of
-from bayesnn_ppl.storage.reading import (
-    DAMAGE,
-    STORE,
-    chunk_file,
-    committed_chunks,
-    journal_blocks,
-    read_parts,
-    stored_groups,
-)
-
-__all__ = ["check", "repair"]
+from bayesnn_ppl.storage.reading import DAMAGE, journal_blocks, read_parts
+from bayesnn_ppl.storage.zarr_store import STORE, chunk_file, committed_chunks, stored_groups
 
 
 def _problems(path: Path) -> tuple[list[str], int]:
@@ -33,11 +26,11 @@ def _problems(path: Path) -> tuple[list[str], int]:
         root: Any = zarr.open_group(path / STORE, mode="r")
         for group, name, ndim, index in committed_chunks(path, record):
             place = f"chunk {index} of `{group}/{name}`"
-            if not chunk_file(path, group, name, index, ndim).is_file():
+            file = chunk_file(path, group, name, index, ndim)
+            if not file.is_file():
                 problems.append(f"The {place} is missing.")
             else:
                 try:
-                    file = chunk_file(path, group, name, index, ndim)
                     check_chunk(file, packing_of(path / STORE / group / name))
                     rows = chunk // every[group]
                     root[f"{group}/{name}"][:, index * rows : (index + 1) * rows]
@@ -46,36 +39,34 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 else:
                     continue
             whole = min(whole, index * chunk)
-    for entries in journal_blocks(record):
+
+    def reads(look: Callable[[], Any], remark: str = "") -> bool:
         try:
-            read_parts(path, entries)
+            look()
         except ValueError as error:
-            problems.append(str(error))
+            problems.append(f"{error}{remark}")
+            return False
+        return True
+
+    for entries in journal_blocks(record):
+        if not reads(partial(read_parts, path, entries)):
             whole = min(whole, max(entries[0]["begin"], record["in_store"]))
     if record["checkpoint"] is not None:
-        try:
-            read_parts(path, record["checkpoint"])
-        except ValueError as error:
-            problems.append(f"{error} The draws are not touched, but the run cannot go on.")
+        remark = " The draws are not touched, but the run cannot go on."
+        reads(partial(read_parts, path, record["checkpoint"]), remark)
     config = read_config(path)
     for what in ("probe", "starts"):
-        if config.get(what):
-            try:
-                read_arrays(path / config[what][0], config[what][1])
-            except ValueError as error:
-                problems.append(f"{error} The draws are not touched.")
-    derived = config.get("derived")
-    if derived:
+        if stored := config.get(what):
+            file, checksum = stored
+            reads(partial(read_arrays, path / file, checksum), " The draws are not touched.")
+    if derived := config.get("derived"):
         try:
             for dataset in read_groups(path / STORE, derived["groups"]).values():
                 dataset.load()
         except (ValueError, OSError, *DAMAGE) as error:
             problems.append(f"A group made from the draws is damaged: {error}")
     if record["moments"]:
-        try:
-            read_parts(path, record["moments"])
-        except ValueError as error:
-            problems.append(f"{error} The moments of the weights are lost.")
+        reads(partial(read_parts, path, record["moments"]), " The moments of the weights are lost.")
     return problems, whole
 
 

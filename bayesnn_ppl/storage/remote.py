@@ -1,39 +1,19 @@
-"""A run at an address, such as s3://bucket/run: worked on here, and kept there commit by commit.
-
-    s3://bucket/run                          the address, of any file system that fsspec knows
-    ~/.cache/bayesnn_ppl/runs/<hash>         the working copy: a run folder like any other
-    ~/.cache/bayesnn_ppl/runs/<hash>.json    what both held when they were last the same
-
-Object stores have neither renames nor locks, but an object is replaced whole or not at all. So a
-commit is made in the working copy; then what is new is sent, `commit.json` after everything that it
-names, and what it no longer names is removed last. The address holds a whole run at any moment, and
-an upload that fails loses nothing: the next one sends what is missing.
-
-Nothing is locked there. A second writer is noticed, and refused, by a `commit.json` that is not the
-one which this working copy last sent or fetched.
-"""
+"""The working copy of a run at an address: made, brought up to date, and sent (`mirror.py`)."""
 
 import hashlib
-import json
 import os
 import re
-import warnings
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.storage.files import is_written_to, write_json
+from bayesnn_ppl.storage.mirror import Mirror, file_system, record_file
 
-__all__ = ["Mirror", "fetched", "is_address", "send", "working_copy"]
-
-_COMMIT, _LOCK = "commit.json", "lock"
-_PARTS = ("journal", "checkpoint")  # files of a run that only its record names
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")
-_TRIES = 5
 
 
 def is_address(place: Any) -> bool:
@@ -57,9 +37,9 @@ def working_copy(place: str | Path) -> Path:
     index = current().index
     folder = _home() / (name if index == 0 else f"{name}-{index}")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _file_system(address)
-    record = _record(folder)
-    if not record.is_file() or not (folder / _COMMIT).is_file():
+    file_system(address)
+    record = record_file(folder)
+    if not record.is_file() or not (folder / "commit.json").is_file():
         write_json(record, {"address": address, "commit": None, "here": {}, "there": {}})
     return folder
 
@@ -77,9 +57,9 @@ def fetched(place: str | Path) -> Path:
     if not is_address(place):
         return Path(place)
     folder = working_copy(place)
-    mirror = Mirror.of(folder)
+    mirror = mirror_of(folder)
     assert mirror is not None
-    with _alone(_record(folder).with_suffix(".lock")):
+    with _alone(record_file(folder).with_suffix(".lock")):
         if not is_written_to(folder):
             mirror.fetch()
     return folder
@@ -87,302 +67,19 @@ def fetched(place: str | Path) -> Path:
 
 def send(folder: Path) -> None:
     """Of a working copy, send what has been added since its last commit, such as a diagnosis."""
-    mirror = Mirror.of(folder)
+    mirror = mirror_of(folder)
     if mirror is not None and folder.is_dir():
         mirror.send(strict=False)
 
 
-class Mirror:
-    """What holds an address and its working copy together.
-
-    Attributes:
-        folder: the working copy.
-        address: where it is kept.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        record = json.loads(_record(folder).read_text())
-        self.address: str = record["address"]
-        # Of the `commit.json` that both had; sizes and times here, and the same there, of files.
-        self._commit: int | None = record["commit"]
-        self._here: dict[str, list[int]] = record["here"]
-        self._there: dict[str, str] = record["there"]
-        self._warned = False
-
-    @classmethod
-    def of(cls, folder: Path) -> "Mirror | None":
-        """Of a working copy its mirror; None of any other folder."""
-        if folder.parent != _home() or not _record(folder).is_file():
-            return None
-        return cls(folder)
-
-    def require_nothing_there(self) -> None:
-        """Refuse to write over a run.
-
-        Raises:
-            FileExistsError: there is one at the address.
-        """
-        if self._commit_there() is not None:
-            raise FileExistsError(
-                f"There is a run at {self.address}, and a run is never written over. Choose "
-                "another address, or remove it first. To go on with a run, `resume` it."
-            )
-
-    def send(self, *, strict: bool) -> None:
-        """Send what the address lacks, the commit after what it names, and remove the rest.
-
-        Args:
-            strict: raise where the address cannot be reached; else that is a warning, and the
-                next `send` makes up for it.
-
-        Raises:
-            ValueError: another process has written to the address.
-            OSError: it cannot be reached, with `strict`.
-        """
-        try:
-            self._send()
-        except OSError as error:
-            said = (
-                f"{error} The run is whole in its working copy, `{self.folder}`, as far as it was "
-                "committed"
-            )
-            if strict:
-                raise OSError(
-                    f"{said}; `resume` sends it when the address can be reached."
-                ) from error
-            if not self._warned:
-                warnings.warn(
-                    f"{said}, and is sent with a later commit.", RuntimeWarning, stacklevel=2
-                )
-                self._warned = True
-
-    def _send(self) -> None:
-        there = self._commit_there()
-        if there is not None and not self._is_ours(there) and _is_whole(there):
-            raise ValueError(
-                f"{self.address} was written to by another process since this one began, and "
-                f"this one's draws are in `{self.folder}` alone. Let one process write to a run: "
-                "end the other one, then keep one of the two by removing the other."
-            )
-        files = self._files()
-        changed = [name for name, mark in files.items() if self._here.get(name) != mark]
-        for name in sorted(changed, key=lambda name: name == _COMMIT):
-            self._put(name)
-        with self._reaching() as (system, root):
-            for name in set(self._here) - set(files):
-                if system.exists(f"{root}/{name}"):
-                    system.rm_file(f"{root}/{name}")
-                self._here.pop(name)
-                self._there.pop(name, None)
-        self._write()
-
-    def put(self, names: Iterable[str]) -> None:
-        """Send files that a commit of all processes is about to name.
-
-        Raises:
-            OSError: the address cannot be reached.
-        """
-        for name in names:
-            self._put(name)
-
-    def get(self, names: Iterable[str]) -> None:
-        """Fetch files that other processes have sent.
-
-        Raises:
-            OSError: the address cannot be reached, or a file is not there.
-        """
-        for name in names:
-            if not (self.folder / name).is_file():
-                self._get(name)
-                self._here[name] = _mark(self.folder / name)
-
-    def remove_uncommitted(self) -> None:
-        """Remove what a writer that has ended sent for a commit that it did not come to.
-
-        Raises:
-            OSError: the address cannot be reached.
-        """
-        content = self._commit_there() or b""
-        if self._is_ours(content):
-            self._commit = zlib.crc32(content)
-        there = content.decode(errors="replace")
-        with self._reaching() as (system, root):
-            for part in _PARTS:
-                for path in system.find(f"{root}/{part}"):
-                    name = f"{part}/{PurePosixPath(path).name}"
-                    if f'"{name}"' not in there:
-                        system.rm_file(f"{root}/{name}")
-                        self._here.pop(name, None)  # to be sent again, if it is of a later commit
-
-    def fetch(self) -> None:
-        """Bring the working copy to what the address holds.
-
-        Raises:
-            FileNotFoundError: there is no run at the address.
-            ValueError: both have changed since they were the same.
-            OSError: the address cannot be reached, or changes all the time.
-        """
-        for _ in range(_TRIES):
-            there = self._commit_there()
-            here = self._commit_here()
-            if there is None:
-                raise FileNotFoundError(
-                    f"There is no run at {self.address}."
-                    + (f" A working copy of one is in `{self.folder}`." if here else "")
-                )
-            if here is not None and self._is_ours(there):
-                return  # nobody has written to it since; what is here is the same, or newer
-            if here is not None and zlib.crc32(here) != self._commit:
-                raise ValueError(
-                    f"{self.address} and its working copy `{self.folder}` have gone different "
-                    "ways: both were written to since they were the same. Move one of them away."
-                )
-            try:
-                self._fetch_files()
-                if self._commit_there() != there:
-                    continue
-            except FileNotFoundError:
-                continue  # the writer has just removed it: a newer commit names others
-            self._get(_COMMIT)
-            self._commit = zlib.crc32(there)
-            self._here = self._files()
-            self._write()
-            return
-        raise OSError(
-            f"{self.address} changed {_TRIES} times while it was fetched. Try again when its run "
-            "has ended, or commits less often."
-        )
-
-    def _fetch_files(self) -> None:
-        with self._reaching() as (system, root):
-            system.invalidate_cache()
-            listed = system.find(root, detail=True)
-            start = len(system._strip_protocol(root).rstrip("/")) + 1
-            tokens = {
-                path[start:]: hashlib.sha256(repr(sorted(info.items())).encode()).hexdigest()
-                for path, info in listed.items()
-            }
-        for name in self._files().keys() - tokens.keys():
-            (self.folder / name).unlink()
-        for name, token in tokens.items():
-            if name != _COMMIT and (
-                self._there.get(name) != token or not (self.folder / name).is_file()
-            ):
-                self._get(name)
-                self._there[name] = token
-
-    def _is_ours(self, commit: bytes) -> bool:
-        """Whether a commit that is there was last sent or fetched by this working copy.
-
-        One that was sent just before the process was killed stands in no record yet, but is here.
-        """
-        return zlib.crc32(commit) == self._commit or commit == self._commit_here()
-
-    def _put(self, name: str) -> None:
-        mark = _mark(self.folder / name)
-        with self._reaching() as (system, root):
-            system.makedirs(str(PurePosixPath(root, name).parent), exist_ok=True)
-            system.put_file(str(self.folder / name), f"{root}/{name}")
-        if name == _COMMIT:
-            self._commit = zlib.crc32((self.folder / name).read_bytes())
-        self._here[name] = mark
-        self._there.pop(name, None)
-
-    def _get(self, name: str) -> None:
-        parts = PurePosixPath(name).parts
-        if not parts or ".." in parts or PurePosixPath(name).is_absolute():
-            raise ValueError(f"{self.address} names a file outside of it, `{name[:80]}`.")
-        target = self.folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f"{target.name}.partial")
-        with self._reaching() as (system, root):
-            system.get_file(f"{root}/{name}", str(beside))
-        os.replace(beside, target)
-
-    def _commit_there(self) -> bytes | None:
-        try:
-            with self._reaching() as (system, root):
-                system.invalidate_cache()
-                content: bytes = system.cat_file(f"{root}/{_COMMIT}")
-                return content
-        except FileNotFoundError:
-            return None
-
-    def _commit_here(self) -> bytes | None:
-        file = self.folder / _COMMIT
-        return file.read_bytes() if file.is_file() else None
-
-    @contextmanager
-    def _reaching(self) -> Iterator[tuple[Any, str]]:
-        """The file system and the address's path in it; its failures are OSErrors that say so."""
-        try:
-            yield _file_system(self.address)
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # each file system has exceptions of its own
-            raise OSError(
-                f"{self.address} cannot be reached: {type(error).__name__}: {error}."
-            ) from error
-
-    def _files(self) -> dict[str, list[int]]:
-        """The files of the working copy that belong to the run, and what tells their versions."""
-        return {
-            file.relative_to(self.folder).as_posix(): _mark(file)
-            for file in sorted(self.folder.rglob("*"))
-            if file.is_file() and file.name != _LOCK and file.suffix != ".partial"
-        }
-
-    def _write(self) -> None:
-        write_json(
-            _record(self.folder),
-            {
-                "address": self.address,
-                "commit": self._commit,
-                "here": self._here,
-                "there": self._there,
-            },
-        )
+def mirror_of(folder: Path) -> Mirror | None:
+    """Of a working copy its mirror; None of any other folder."""
+    return Mirror(folder) if folder.parent == _home() and record_file(folder).is_file() else None
 
 
 def _home() -> Path:
     caches = os.environ.get("XDG_CACHE_HOME")
     return (Path(caches) if caches else Path.home() / ".cache") / "bayesnn_ppl" / "runs"
-
-
-def _record(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.json")
-
-
-def _mark(file: Path) -> list[int]:
-    stat = file.stat()
-    return [stat.st_mtime_ns, stat.st_size]
-
-
-def _is_whole(commit: bytes) -> bool:
-    """Whether it is a record at all: a file server, unlike an object store, may tear one."""
-    try:
-        json.loads(commit)
-    except ValueError:
-        return False
-    return True
-
-
-def _file_system(address: str) -> tuple[Any, str]:
-    """What fsspec opens an address with, and the path in it."""
-    try:
-        import fsspec.core
-    except ImportError as error:
-        raise ImportError(
-            f"A run at {address} needs the package fsspec: `pip install 'bayesnn_ppl[remote]'`."
-        ) from error
-    try:
-        system, path = fsspec.core.url_to_fs(address)
-    except ValueError as error:
-        raise ValueError(f"`{address}` is no address that fsspec knows: {error}.") from error
-    except ImportError as error:
-        raise ImportError(f"{address} cannot be opened: {error}.") from error
-    return system, str(path).rstrip("/")
 
 
 @contextmanager

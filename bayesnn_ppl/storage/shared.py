@@ -15,11 +15,10 @@ import numpy as np
 from bayesnn_ppl.distributed import Alone
 from bayesnn_ppl.storage.commits import files_of, read_commit, read_config
 from bayesnn_ppl.storage.files import write_arrays, write_json, writing_to
-from bayesnn_ppl.storage.folder import Block, RunFolder
+from bayesnn_ppl.storage.folder import RunFolder
 from bayesnn_ppl.storage.reading import read_parts, read_record
-from bayesnn_ppl.storage.remote import Mirror
-
-__all__ = ["SharedFolder"]
+from bayesnn_ppl.storage.remote import mirror_of
+from bayesnn_ppl.storage.zarr_store import Block, write_chunks
 
 
 class SharedFolder(RunFolder):
@@ -54,7 +53,7 @@ class SharedFolder(RunFolder):
         if team.leads and create is not None:
             create().release()
         team.agree("the folder is there")
-        if not team.leads and (mirror := Mirror.of(path)) is not None:
+        if not team.leads and (mirror := mirror_of(path)) is not None:
             mirror.fetch()
         folder = cls(path, read_config(path), read_commit(path), team=team, chains=chains)
         if team.leads or folder.mirror is not None:
@@ -65,10 +64,6 @@ class SharedFolder(RunFolder):
             folder._tail_draws = folder.commit_record["draws"] - folder._whole()
         team.agree("the folder is open")
         return folder
-
-    def _whole(self) -> int:
-        chunk = self.config["storage"]["chunk_draws"]
-        return self.commit_record["in_store"] // chunk * chunk
 
     def _write_config(self) -> None:
         if self.team.leads:
@@ -164,17 +159,12 @@ class SharedFolder(RunFolder):
             for group, block in self._tail.items()
             for name, parts in block.items()
         }
-        return self._own(f"journal/{begin:09d}-{draws:09d}", arrays) | {
-            "begin": begin,
-            "end": draws,
-        }
+        entry = self._own(f"journal/{begin:09d}-{draws:09d}", arrays)
+        return entry | {"begin": begin, "end": draws}
 
     def _fold(self, record: dict[str, Any], *, complete: bool) -> None:
         """Bring the journals of all into the store, as far as they fill whole chunks."""
-        if not self._tail_draws:
-            return
-        chunk = self.config["storage"]["chunk_draws"]
-        count = self._tail_draws if complete else self._tail_draws // chunk * chunk
+        count, whole = self._full(complete=complete)
         if not count:
             return
         begin = record["draws"] - self._tail_draws
@@ -184,10 +174,10 @@ class SharedFolder(RunFolder):
                 group: {str(name): [a.values] for name, a in tree[group].data_vars.items()}
                 for group in self._groups
             }
-            self._write_chunks(blocks, begin, count)
+            write_chunks(self.path, self.config, blocks, begin, count)
         record["in_store"] = begin + count
         record["journal"] = [e for e in record["journal"] if e["end"] > record["in_store"]]
-        self._tail_draws -= count // chunk * chunk
+        self._tail_draws -= whole
 
     def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """This process's chains of arrays that hold all."""

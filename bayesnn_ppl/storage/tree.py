@@ -9,19 +9,6 @@ import xarray as xr
 
 from bayesnn_ppl.storage.dimensions import dimension_names, is_dimension, labelled
 
-__all__ = [
-    "MOMENTS",
-    "PROBE",
-    "PROVENANCE",
-    "STARTS",
-    "build_tree",
-    "datasets_of_chains",
-    "draw_numbers",
-    "probe_dataset",
-    "read_attributes",
-    "variable_names",
-]
-
 PROVENANCE = "bayesnn_ppl"
 MOMENTS = ("posterior_mean", "posterior_variance")
 PROBE = "predictions_constant_data"

@@ -7,8 +7,8 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration.record import CalibrationFolder
+from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
 from bayesnn_ppl.calibration.result import judged
-from bayesnn_ppl.calibration.running import _Loop
 
 CONFIG = {
     "method": "NUTS",
@@ -36,7 +36,7 @@ def chain(generator, correlation, draws, start):
 
 def found(correlation=0.0, *, shift=0.0, spread=1.0, draws=400, name="slope", config=CONFIG):
     """The verdict on 200 replications of a chain around truths that are N(0, 1)."""
-    generator, loop = np.random.default_rng(0), _Loop(Chains(), None, 0, None)
+    generator, loop = np.random.default_rng(0), ReplicationLoop(Chains(), None, 0, None)
     lines = []
     for r in range(200):
         truth = generator.normal()
@@ -59,7 +59,7 @@ def test_autocorrelated_draws_are_thinned_and_not_called_narrow():
 
 
 def test_without_thinning_the_same_chain_would_be_called_narrow(monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.calibration.result._ESS_PER_DRAW", 0.0)
+    monkeypatch.setattr("bayesnn_ppl.calibration.judging._ESS_PER_DRAW", 0.0)
     assert found(0.97, draws=400).status == "too narrow"
 
 
@@ -107,7 +107,7 @@ def test_a_result_is_complete_as_json_html_and_figure():
 
 
 def test_a_quantity_that_is_not_finite_is_said():
-    generator, loop = np.random.default_rng(0), _Loop(Chains(), None, 0, None)
+    generator, loop = np.random.default_rng(0), ReplicationLoop(Chains(), None, 0, None)
     lines = []
     for r in range(40):
         ok = r % 2 == 0

@@ -100,3 +100,23 @@ def test_refused(argv, words, linear_run, wine_run, other_run, here, capsys):
 def test_no_run_is_wrong_usage(capsys):
     assert main(["compare"]) == 2
     assert "RUN" in capsys.readouterr().err
+
+
+def test_fits_are_compared_in_a_shell(tmp_path, capsys):
+    settings = {
+        "map": ["--epochs", "5"],
+        "laplace": ["--mode", "map", "--mode-epochs", "5"],
+        "ensemble": ["--epochs", "5"],
+    }
+    folders = [str(tmp_path / name) for name in settings]
+    for (name, given), folder in zip(settings.items(), folders, strict=True):
+        line = ["fit", name, "linear", "--quiet", "--out", folder]
+        assert main([*line, *given]) == 0
+    capsys.readouterr()
+    assert main(["compare", *folders, "--reference", folders[1], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert set(shown["runs"]) == set(settings)
+    methods = {name: line["method"] for name, line in shown["runs"].items()}
+    assert methods == {"map": "MAP", "laplace": "Laplace", "ensemble": "Ensemble"}
+    assert main(["compare", *folders]) == 0
+    assert "above best" in capsys.readouterr().out

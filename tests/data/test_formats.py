@@ -81,11 +81,11 @@ def lay(folder, arrays):
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy"])
-def test_a_given_split_is_kept(tmp_path, kind, monkeypatch):
-    from bayesnn_ppl.data.common import given_split
+def test_a_given_parts_is_kept(tmp_path, kind, monkeypatch):
+    from bayesnn_ppl.data.common import given_parts
 
     # Several blocks of rows, as large files have.
-    monkeypatch.setattr(given_split, "_BLOCK_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr(given_parts, "_BLOCK_BYTES", 8 * 3 * 7)
     path = tmp_path / "mine.npz"
     np.savez(path, **parts())
     path = path if kind == "npz" else lay(tmp_path / "folder", parts())

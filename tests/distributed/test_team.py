@@ -88,7 +88,7 @@ def test_all_hear_what_each_says():
 def test_one_that_ends_without_a_word_is_named(victim):
     members = Members(3)
     for link in members.teams[victim]._links.values():
-        link.connection.shutdown(socket.SHUT_RDWR)
+        link.socket.shutdown(socket.SHUT_RDWR)
     others = {0, 1, 2} - {victim}
     members.wait_for(lambda: others <= set(members.left))
     for index in others:

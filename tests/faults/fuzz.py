@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.experiments import load_recipe
-from bayesnn_ppl.storage import RunFolder, folder
+from bayesnn_ppl.storage import RunFolder, zarr_store
 
 _ANNOUNCED = (ValueError, OSError, ImportError)
 _MOST_SECONDS = 20.0
@@ -95,7 +95,7 @@ def read_safely(reader, place):
 
 def whole_run():
     """The files of a small run that is sound: path -> content."""
-    before, folder._MOST_CHUNK_DRAWS = folder._MOST_CHUNK_DRAWS, 8
+    before, zarr_store._MOST_CHUNK_DRAWS = zarr_store._MOST_CHUNK_DRAWS, 8
     try:
         with scratch() as place:
             config = {"kernel": "none", "site_names": {"w": "w"}, "chains": 2}
@@ -118,7 +118,7 @@ def whole_run():
                     files[str(file.relative_to(place / "run"))] = file.read_bytes()
             return files
     finally:
-        folder._MOST_CHUNK_DRAWS = before
+        zarr_store._MOST_CHUNK_DRAWS = before
 
 
 _PATHS = [

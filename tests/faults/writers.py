@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bayesnn_ppl import distributed, storage
-from bayesnn_ppl.storage import RunFolder, SharedFolder, folder
+from bayesnn_ppl.storage import RunFolder, SharedFolder, zarr_store
 
 CHAINS, TOTAL, WIDTH, CHUNK = 6, 60, 4, 16
 CONFIG = {"kernel": "none", "site_names": {"w": "w"}, "chains": CHAINS}
@@ -46,7 +46,7 @@ def write(path, index, count, meeting, faults):
         faults: what befalls this process: "full" -> the number of the write that finds the disk
             full, "limit" -> the most bytes of a file, "jump" -> seconds that the clock leaps.
     """
-    folder._MOST_CHUNK_DRAWS = CHUNK
+    zarr_store._MOST_CHUNK_DRAWS = CHUNK
     if "jump" in faults:
         before = time.time
         leap = time.monotonic() + 0.1

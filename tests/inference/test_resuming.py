@@ -78,7 +78,7 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
     regression, in_memory, tmp_path, monkeypatch
 ):
     """All draws are committed, a chunk is just whole, and the record does not say "complete"."""
-    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 200)
+    monkeypatch.setattr("bayesnn_ppl.storage.zarr_store._MOST_CHUNK_DRAWS", 200)
     with monkeypatch.context() as patched:
         patched.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
         patched.setattr("bayesnn_ppl.inference.runtime.draw_writers.FolderSink.finish", "killed")
@@ -174,7 +174,7 @@ def test_a_killed_run_ends_with_the_same_bits(regression, in_memory, tmp_path):
 
 def test_others_may_read_while_a_run_goes_on(regression, tmp_path, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 50)
+    monkeypatch.setattr("bayesnn_ppl.storage.zarr_store._MOST_CHUNK_DRAWS", 50)
     seen = []
 
     def look(progress):

@@ -179,7 +179,7 @@ def test_a_scaled_prior_counts_the_inputs_of_a_convolution():
         (bnn.nn.Conv(2, (3, 3), padding=((1, 1),)), (1, 8, 8, 3), "one pair .* for each of the 2"),
         (bnn.nn.Conv(2, (3, 3), padding=(1, 1)), (1, 8, 8, 3), "one pair"),
         (bnn.nn.Conv(2, (3, 3), strides=(2,)), (1, 8, 8, 3), "one for each space axis"),
-        (bnn.nn.Conv(2, 3, strides=0), (1, 8, 3), "whole numbers from 1"),
+        (bnn.nn.Conv(2, 3, strides=0), (1, 8, 3), "integers from 1"),
         (bnn.nn.Conv(2, (5, 5), padding="VALID"), (1, 4, 8, 3), "smaller than the kernel"),
     ],
 )

@@ -162,7 +162,7 @@ def test_attention():
         (lambda: bnn.nn.max_pool(normal(2, 3), 2), "space"),
         (lambda: bnn.nn.max_pool(normal(1, 3, 5, 1), (4, 4)), "larger than the input's space axes"),
         (lambda: bnn.nn.max_pool(normal(1, 8, 8, 1), (2,)), "each of the 2 space axes"),
-        (lambda: bnn.nn.average_pool(normal(1, 8, 1), 2, strides=0), "whole number from 1"),
+        (lambda: bnn.nn.average_pool(normal(1, 8, 1), 2, strides=0), "integer from 1"),
         (lambda: bnn.nn.LSTM(2).init(jax.random.key(0), normal(2, 3)), "rows, steps, features"),
         (
             lambda: bnn.nn.SelfAttention(4).init(jax.random.key(0), normal(1, 2, 6)),

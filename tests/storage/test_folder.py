@@ -15,9 +15,9 @@ import xarray as xr
 from zarr.errors import ChunkNotFoundError
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.storage import files, folder
+from bayesnn_ppl.storage import files, opening, zarr_store
 from bayesnn_ppl.storage.folder import RunFolder
-from bayesnn_ppl.storage.reading import STORE
+from bayesnn_ppl.storage.zarr_store import STORE
 from tests.marks import checked
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ CONFIG = {"kernel": "none", "site_names": {"w": "w", "s": "s"}}
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(folder, "_MOST_CHUNK_DRAWS", 16)
+    monkeypatch.setattr(zarr_store, "_MOST_CHUNK_DRAWS", 16)
 
 
 def rows(begin, end):
@@ -115,14 +115,14 @@ def test_a_commit_made_while_a_run_is_opened_counts(tmp_path, monkeypatch):
     """The lock comes after a first look, and its last owner may have written in between."""
     run = RunFolder.create(tmp_path / "run", CONFIG)
     write_blocks(run, [7])
-    lock = folder._lock
+    lock = opening.lock_folder
 
     def late(path):
         write_blocks(run, [6], begin=7)
         run.release()
         return lock(path)
 
-    monkeypatch.setattr(folder, "_lock", late)
+    monkeypatch.setattr(opening, "lock_folder", late)
     again = RunFolder.reopen(tmp_path / "run")
     assert again.commit_record["draws"] == 13
     assert write_blocks(again, [10], begin=13) == 23
@@ -279,7 +279,7 @@ def test_arrays_that_a_writer_is_just_making_longer_are_read(tmp_path, monkeypat
     """Or that one was killed at: they have unlike lengths, and what is committed is whole."""
     import zarr
 
-    monkeypatch.setattr("bayesnn_ppl.storage.folder._MOST_CHUNK_DRAWS", 4)
+    monkeypatch.setattr("bayesnn_ppl.storage.zarr_store._MOST_CHUNK_DRAWS", 4)
     folder = RunFolder.create(tmp_path / "run", CONFIG)
 
     def block(seed):

@@ -11,15 +11,15 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.core import npz
-from bayesnn_ppl.storage import RunFolder, folder
+from bayesnn_ppl.storage import RunFolder, zarr_store
 from bayesnn_ppl.storage.files import write_arrays
 from bayesnn_ppl.storage.hostile import _unpacked_by_zstd
-from bayesnn_ppl.storage.reading import STORE
+from bayesnn_ppl.storage.zarr_store import STORE
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder, "_MOST_CHUNK_DRAWS", 8)
+    monkeypatch.setattr(zarr_store, "_MOST_CHUNK_DRAWS", 8)
     made = RunFolder.create(tmp_path / "run", {"kernel": "none", "site_names": {"w": "w"}})
     draws = np.random.default_rng(0).normal(size=(2, 20))
     made.append({"posterior": {"w": draws}, "sample_stats": {"lp": draws}})

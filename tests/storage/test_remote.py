@@ -9,7 +9,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.storage import RunFolder, remote
+from bayesnn_ppl.storage import RunFolder, mirror
 
 ADDRESS = "memory://bucket/run"
 CONFIG = {"chains": 2}
@@ -112,7 +112,7 @@ class Unreachable:
 @pytest.fixture
 def flaky(monkeypatch):
     system = Unreachable()
-    monkeypatch.setattr(remote, "_file_system", lambda address: (system, "/bucket/run"))
+    monkeypatch.setattr(mirror, "file_system", lambda address: (system, "/bucket/run"))
     return system
 
 
@@ -174,7 +174,7 @@ def test_a_writer_killed_after_it_sent_a_commit_goes_on(monkeypatch, by):
     folder = begun()
     commit(folder, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(remote.Mirror, "_write", lambda self: None)
+        patch.setattr(mirror.Mirror, "_write", lambda self: None)
         commit(folder, 1)
     folder.release()
     again = RunFolder.reopen(storage.fetched(ADDRESS) if by == "address" else folder.path)

@@ -1,18 +1,16 @@
 """Data sets from arrays in memory."""
 
-from __future__ import annotations
-
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.dataset import Dataset, assemble
-from bayesnn_ppl.data.common.splits import TEST_FRACTION, split_rows
+from bayesnn_ppl.data.common.dataset import Dataset, Facts, assemble
+from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.tables.frames import frame_columns, target_column
 
 
 def from_arrays(
@@ -49,8 +47,6 @@ def from_arrays(
             rows, labels other than 0..K-1, classes of fewer than 2 rows or without a training row;
             a frame has no such column, or another index than y; or an option is out of range.
     """
-    from bayesnn_ppl.data.tables.frames import frame_columns, target_column
-
     checks.check_task(task)
     columns, origin = None, checks.ARRAYS
     if hasattr(x, "columns"):
@@ -60,7 +56,7 @@ def from_arrays(
     y, target_name, class_names = target_column(y, task, origin)
     if target_name != "y":
         origin = replace(origin, target=f"The target `{target_name}`")
-    x, y = numeric(x, "x"), numeric(y, "y")
+    x, y = checks.numeric(x, "x"), checks.numeric(y, "y")
     check_shapes(x, y, task)
     names = _feature_names(columns if feature_names is None else feature_names, x.shape[-1])
     task = "classification" if class_names else task or infer_task(y)
@@ -68,13 +64,11 @@ def from_arrays(
         y = labels(y)
         class_names = [str(label) for label in range(int(y.max()) + 1)] if len(y) else []
     return user_dataset(
-        name,
         x.astype(np.float64),
         y if task == "classification" else y.astype(np.float64),
-        origin=origin,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
+        origin,
+        Preparation(test_fraction, split, standardise),
+        name=name,
         feature_names=names,
         target_name=target_name,
         class_names=class_names,
@@ -83,68 +77,27 @@ def from_arrays(
 
 
 def user_dataset(
-    name: str,
     x: np.ndarray,
     y: np.ndarray,
-    *,
     origin: checks.Origin,
-    test_fraction: float,
-    split: int,
-    standardise: Units,
-    feature_names: Sequence[str],
-    target_name: str,
-    class_names: Sequence[str] | None,
-    description: str,
+    preparation: Preparation,
+    **facts: Unpack[Facts],
 ) -> Dataset:
     """Check numeric arrays of a user, split them by the published rule and assemble them.
 
     `class_names` None means regression; otherwise y holds labels 0..K-1 that index it.
     """
     checks.check_rows(len(x), origin)
-    checks.check_finite(x, feature_names, origin)
-    checks.check_varying(x, feature_names, origin)
+    checks.check_finite(x, facts["feature_names"], origin)
+    checks.check_varying(x, facts["feature_names"], origin)
+    class_names = facts["class_names"]
     if class_names is None:
         checks.check_regression_target(y, origin)
     else:
         checks.check_classes(y, class_names, origin)
-    train_rows, test_rows = split_rows(len(x), split, test_fraction=test_fraction)
-    checks.check_split_targets(y, train_rows, test_rows, class_names, origin)
-    return assemble(
-        name,
-        x,
-        y,
-        task="regression" if class_names is None else "classification",
-        train_rows=train_rows,
-        test_rows=test_rows,
-        standardise=standardise,
-        feature_names=feature_names,
-        target_name=target_name,
-        class_names=class_names,
-        description=description,
-    )
-
-
-def numeric(values: Any, name: str) -> np.ndarray:
-    """An array of real numbers."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(
-            f"`{name}` is not a rectangular array: its rows have different lengths. "
-            "Every row must have the same number of entries."
-        ) from error
-    if array.dtype.kind in "biuf":
-        return array
-    advice = (
-        "Encode labels as integers 0..K-1, for example by "
-        "`classes, y = numpy.unique(y, return_inverse=True)`."
-        if name == "y"
-        else "Encode text and dates as numbers, or drop these columns."
-    )
-    raise ValueError(
-        f"`{name}` has dtype {array.dtype}, but must hold real numbers (float, int or bool). "
-        f"{advice}"
-    )
+    train, test = preparation.rows(len(x))
+    checks.check_split_targets(y, train, test, class_names, origin)
+    return assemble(x, y, train, test, standardise=preparation.standardise, **facts)
 
 
 def check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:
@@ -181,12 +134,8 @@ def _feature_names(given: Sequence[str] | None, features: int) -> list[str]:
             f"`feature_names` has {len(names)} names, but `x` has {features} features (its last "
             "axis). Give one name for each."
         )
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"`feature_names` repeats {checks.listing(f'`{name}`' for name in repeated)}. "
-            "Every feature needs a name of its own."
-        )
+    if found := checks.repeated(names):
+        raise ValueError(f"`feature_names` repeats {found}. Every feature needs a name of its own.")
     return names
 
 

@@ -3,12 +3,12 @@
 Every check refuses with a sentence that says what is wrong, where, and what to do about it.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,22 +34,21 @@ class Origin:
 
     table: str
     target: str
-    first_row: int
-    counting: str
-    missing: str
+    first_row: int = 0
+    counting: str = "the first row is row 0"
+    missing: str = "NaN or infinite (or beyond the range of float32)"
 
     def row(self, index: int) -> str:
         """The row at the 0-based `index`, in words."""
         return f"row {index + self.first_row}, where {self.counting}"
 
 
-ARRAYS = Origin(
-    table="The array `x`",
-    target="The array `y`",
-    first_row=0,
-    counting="the first row is row 0",
-    missing="NaN or infinite (or beyond the range of float32)",
-)
+ARRAYS = Origin("The array `x`", "The array `y`")
+
+
+def lower(subject: str) -> str:
+    """The subject of a sentence, to stand inside one."""
+    return subject[0].lower() + subject[1:]
 
 
 def listing(items: Iterable[str]) -> str:
@@ -64,6 +63,40 @@ def nearest(name: str, choices: Sequence[str]) -> str:
     folded = {choice.casefold(): choice for choice in reversed(choices)}
     found = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(f'`{folded[match]}`' for match in found)}?" if found else ""
+
+
+def repeated(names: Iterable[str]) -> str:
+    """The names that occur more than once, for a message; "" without any."""
+    return listing(f"`{name}`" for name, count in Counter(names).items() if count > 1)
+
+
+def check_columns(names: Iterable[str], table: str, advice: str) -> None:
+    """Refuse a table in which several columns have one name."""
+    if found := repeated(names):
+        raise ValueError(f"{table} has several columns of one name: {found}. {advice}")
+
+
+def numeric(values: Any, name: str) -> np.ndarray:
+    """An array of real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` is not a rectangular array: its rows have different lengths. "
+            "Every row must have the same number of entries."
+        ) from error
+    if array.dtype.kind in "biuf":
+        return array
+    advice = (
+        "Encode labels as integers 0..K-1, for example by "
+        "`classes, y = numpy.unique(y, return_inverse=True)`."
+        if name == "y"
+        else "Encode text and dates as numbers, or drop these columns."
+    )
+    raise ValueError(
+        f"`{name}` has dtype {array.dtype}, but must hold real numbers (float, int or bool). "
+        f"{advice}"
+    )
 
 
 def check_task(task: object) -> None:

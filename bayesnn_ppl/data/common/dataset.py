@@ -1,20 +1,31 @@
 """A data set with its training and test rows, its units and a hash of its content."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.data.common.checks import check_finite, check_units
+from bayesnn_ppl.data.common.checks import check_finite, check_units, numeric
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget, Target
+from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST_NAMES = 12  # in a table
+
+type Pair = tuple[np.ndarray, np.ndarray]
+
+
+class Facts(TypedDict):
+    """What a data set says of itself, as the fields of `Dataset`; None for regression."""
+
+    name: str
+    feature_names: Sequence[str]
+    target_name: str
+    class_names: Sequence[str] | None
+    description: str
 
 
 @readable
@@ -44,7 +55,7 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Any) -> Split:
+    def __getitem__(self, rows: Any) -> "Split":
         if isinstance(rows, int | np.integer | tuple):
             raise TypeError(
                 f"`part[{rows!r}]` is neither a row nor x or y here. `part.x` and `part.y` are the "
@@ -134,9 +145,6 @@ class Dataset:
             >>> bool(abs(data.transform(patient) - data.test.x[:1]).max() < 1e-4)
             True
         """
-        from bayesnn_ppl.data.common.arrays import numeric
-        from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
-
         if (table := as_pandas(rows)) is not None:
             x = features_of(table, self.feature_names, NEW_ROWS)
         else:
@@ -177,103 +185,81 @@ class Dataset:
 
 
 def assemble(
-    name: str,
     x: np.ndarray,
     y: np.ndarray,
-    *,
-    task: Task,
     train_rows: np.ndarray,
     test_rows: np.ndarray,
+    *,
     standardise: Units,
-    feature_names: Sequence[str],
-    target_name: str,
-    class_names: Sequence[str] | None,
-    description: str,
+    **facts: Unpack[Facts],
 ) -> Dataset:
     """Build a `Dataset` from checked arrays in the data's units and two sets of rows.
 
     Args:
         x: shape (n, d) or (n, ..., channels).
-        y: shape (n,), or (n, k) for regression.
+        y: labels of shape (n,), or regression targets of shape (n,) or (n, k).
         train_rows, test_rows: integer rows of x and y.
-
-    Raises:
-        ValueError: if a row is in both parts.
     """
     check_units(standardise)
     shared = np.intersect1d(train_rows, test_rows)
     if shared.size:
         raise ValueError(
-            f"The split of the data set `{name}` puts {shared.size} rows into both the training "
-            f"and the test part (first row {shared[0]}, counted from 0). Its file is damaged."
+            f"The split of the data set `{facts['name']}` puts {shared.size} rows into both the "
+            f"training and the test part (first row {shared[0]}, counted from 0). Its file is "
+            "damaged."
         )
     if standardise:
+        task: Task = "regression" if facts["class_names"] is None else "classification"
         standardisation = Standardisation.fit(
             x[train_rows], y[train_rows], task, targets=standardise != "inputs"
         )
     else:
         standardisation = Standardisation.identity(x.shape[-1], y.shape[1] if y.ndim > 1 else None)
-
-    def part(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return standardisation.apply_x(x[rows]), y[rows]
-
-    return assemble_parts(
-        name,
-        part(train_rows),
-        part(test_rows),
-        task=task,
-        standardisation=standardisation,
-        feature_names=feature_names,
-        target_name=target_name,
-        class_names=class_names,
-        description=description,
-        sha256=content_hash(x, y),
-    )
+    parts = {
+        part: (standardisation.apply_x(x[rows]), y[rows])
+        for part, rows in (("train", train_rows), ("test", test_rows))
+    }
+    return assemble_parts(parts, standardisation, sha256=content_hash(x, y), **facts)
 
 
 def assemble_parts(
-    name: str,
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    *,
-    task: Task,
+    parts: Mapping[str, Pair],
     standardisation: Standardisation,
-    feature_names: Sequence[str],
-    target_name: str,
-    class_names: Sequence[str] | None,
-    description: str,
+    *,
     sha256: str,
-    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    vocabulary: Mapping[str, int] | None = None,
+    **facts: Unpack[Facts],
 ) -> Dataset:
     """Build a `Dataset` from parts whose split is given.
 
     Args:
-        train, test, validation: pairs (x, y): x as the network shall see it, already mapped by
-            `standardisation` (kept as it is when float32 or int32, otherwise cast to float32), and
-            y in the data's units.
+        parts: (x, y) of "train", "test" and perhaps "validation": x as the network shall see it,
+            already mapped by `standardisation` (kept as it is when float32 or int32, otherwise
+            cast to float32), and y in the data's units.
     """
+    class_names = facts["class_names"]
 
-    def part(pair: tuple[np.ndarray, np.ndarray]) -> Split:
-        x, y = pair
+    def split(x: np.ndarray, y: np.ndarray) -> Split:
         kept = x.dtype in (np.float32, np.int32)
         inputs = _frozen(np.asarray(x if kept else x.astype(np.float32)))
-        if task == "classification":
+        if class_names is not None:
             return Split(inputs, Labels(_frozen(y.astype(np.int32)), standardisation))
         targets = _frozen(standardisation.apply_y(y).astype(np.float32))
         return Split(inputs, StandardisedTarget(targets, standardisation))
 
     return Dataset(
-        name=name,
-        train=part(train),
-        test=part(test),
-        task=task,
-        feature_names=tuple(feature_names),
-        target_name=target_name,
+        name=facts["name"],
+        train=split(*parts["train"]),
+        test=split(*parts["test"]),
+        task="regression" if class_names is None else "classification",
+        feature_names=tuple(facts["feature_names"]),
+        target_name=facts["target_name"],
         class_names=None if class_names is None else tuple(class_names),
         standardisation=standardisation,
-        description=description,
+        description=facts["description"],
         sha256=sha256,
-        validation=None if validation is None else part(validation),
+        validation=split(*parts["validation"]) if "validation" in parts else None,
+        vocabulary=vocabulary,
     )
 
 

@@ -1,7 +1,5 @@
 """Images as bytes, and the float32 inputs that a network sees."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 
@@ -13,14 +11,7 @@ CHANNELS = {1: ("grey",), 3: ("red", "green", "blue")}
 
 
 def scaled(images: np.ndarray, standardisation: Standardisation) -> np.ndarray:
-    """Bytes u to `(u / 255 - mean) / scale` of each channel.
-
-    Args:
-        images: uint8, shape (n, height, width, channels).
-
-    Returns:
-        float32, the shape of `images`.
-    """
+    """Bytes u, (n, height, width, channels), to `(u / 255 - mean) / scale` per channel, float32."""
     # A byte has 256 values: looking them up needs no float64 copy of the images.
     levels = standardisation.apply_x(_levels(images.shape[-1])).astype(np.float32)
     inputs = np.empty(images.shape, np.float32)
@@ -30,11 +21,7 @@ def scaled(images: np.ndarray, standardisation: Standardisation) -> np.ndarray:
 
 
 def channel_moments(images: np.ndarray) -> Standardisation:
-    """Mean and standard deviation of each channel in [0, 1], over all pixels of all images.
-
-    Args:
-        images: uint8, shape (n, height, width, channels).
-    """
+    """Mean and standard deviation of each channel in [0, 1], over all pixels of uint8 images."""
     channels = images.shape[-1]
     counts = np.stack([_histogram(images[..., channel]) for channel in range(channels)], axis=1)
     weights, levels = counts / counts.sum(axis=0), _levels(channels)
@@ -44,13 +31,7 @@ def channel_moments(images: np.ndarray) -> Standardisation:
 
 
 def tfds_order(part: str, n: int) -> np.ndarray:
-    """The original position of each row in TensorFlow Datasets' order, shape (n,).
-
-    Of MNIST, Fashion-MNIST and CIFAR the key of a row is its position in decimal digits.
-
-    Args:
-        part: "train" or "test".
-    """
+    """`tfds_sorted` of MNIST, Fashion-MNIST and CIFAR, whose keys are positions in digits."""
     return tfds_sorted(part, map(str, range(n)))
 
 

@@ -1,8 +1,10 @@
 """The published rule for the train/test splits of the UCI regression benchmarks."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
 import numpy as np
+
+from bayesnn_ppl.data.common.standardisation import Units
 
 SPLITS = 20
 TEST_FRACTION = 0.1
@@ -52,17 +54,36 @@ def uci_split_indices(
     return rows[:, :n_train], rows[:, n_train:]
 
 
-def split_rows(
-    n: int, split: int, *, test_fraction: float = TEST_FRACTION
-) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test rows of one split of `uci_split_indices`.
+@dataclass(frozen=True)
+class Preparation:
+    """How data without a split of their own are split and standardised, as `load` takes it.
 
-    Raises:
-        ValueError: as `uci_split_indices`, or if `split` is not in 0..19.
+    `test_fraction` None means `TEST_FRACTION`.
     """
-    check_split_number(split, SPLITS)
-    train, test = uci_split_indices(n, split + 1, test_fraction=test_fraction)
-    return train[split], test[split]
+
+    test_fraction: float | None
+    split: int
+    standardise: Units
+
+    def rows(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Training and test rows of one split of `uci_split_indices`, of 0..19."""
+        check_split_number(self.split, SPLITS)
+        fraction = TEST_FRACTION if self.test_fraction is None else self.test_fraction
+        train, test = uci_split_indices(n, self.split + 1, test_fraction=fraction)
+        return train[self.split], test[self.split]
+
+    def require_no_choice(self, subject: str, parts: str = "") -> None:
+        """Refuse the choice of a split for data that have one of their own, in `parts`."""
+        if self.test_fraction is not None or self.split != 0:
+            raise ValueError(
+                f"{subject} has a split of its own{parts}, so `split` and `test_fraction` cannot "
+                "be chosen."
+            )
+
+
+def split_rows(n: int, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows of one of the standard splits, 0..19."""
+    return Preparation(None, split, True).rows(n)
 
 
 def check_split_number(split: int, splits: int | None, subject: str = "The data") -> None:

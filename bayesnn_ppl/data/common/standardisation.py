@@ -1,7 +1,5 @@
 """Standardisation: the affine map between the data's units and the network's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -9,6 +7,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.data.common.target import StandardisedInputs
 
 Task = Literal["regression", "classification"]
 TASKS: tuple[str, ...] = get_args(Task)
@@ -115,8 +114,6 @@ class Standardisation:
             ValueError: if the last axis of `x` does not have length d, or `x` has been
                 standardised already.
         """
-        from bayesnn_ppl.data.common.target import StandardisedInputs
-
         known = getattr(x, "standardisation", None)
         if known is not None and not known.is_identity:
             raise ValueError(

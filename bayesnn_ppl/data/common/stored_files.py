@@ -1,9 +1,9 @@
 """Files in the folder that the environment variable BAYESNN_DATA names."""
 
-from __future__ import annotations
-
+import hashlib
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +13,13 @@ from bayesnn_ppl.core.npz import UNREADABLE, read_npz
 VARIABLE = "BAYESNN_DATA"
 
 
-def locate(relative: str, name: str, contents: str) -> Path:
-    """The path of a file of the data set `name`.
+def find_file(relative: str, subject: str, more: str = "") -> Path:
+    """The path of a file in that folder.
 
     Args:
         relative: its place in the folder, with `/` between folders.
-        contents: what it is, as the end of the sentence "It is ...", without a full stop.
-
-    Raises:
-        FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
+        subject: what is read from it, as the subject of a sentence.
+        more: further sentences of the error.
     """
     folder = os.environ.get(VARIABLE)
     if folder and (path := Path(folder) / relative).is_file():
@@ -33,18 +31,17 @@ def locate(relative: str, name: str, contents: str) -> Path:
         else f"the environment variable {VARIABLE} is not set. Lay the file at "
         f"`<folder>/{relative}` and set {VARIABLE} to <folder>"
     )
-    raise FileNotFoundError(
-        f"The data set `{name}` is read from a file, and {state}. It is {contents}. "
-        "Data sets that need no file are listed by `names()`, for example `diabetes`."
-    )
+    raise FileNotFoundError(f"{subject} is read from a file, and {state}.{more}")
+
+
+def locate(relative: str, name: str, contents: str) -> Path:
+    """The path of a file of the data set `name`, which is `contents`; as `find_file`."""
+    hint = "Data sets that need no file are listed by `names()`, for example `diabetes`."
+    return find_file(relative, f"The data set `{name}`", f" It is {contents}. {hint}")
 
 
 def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive; `keys` None means all, and absent keys are left out.
-
-    Raises:
-        ValueError: if the file is no readable archive, or holds Python objects.
-    """
+    """The arrays of a NumPy archive; `keys` None means all, and absent keys are left out."""
     try:
         with path.open("rb") as handle:
             return read_npz(handle, keys)
@@ -60,15 +57,24 @@ def read_archive(path: Path, keys: Sequence[str] | None = None) -> dict[str, np.
         ) from error
 
 
+def require_shapes(
+    arrays: Mapping[str, np.ndarray],
+    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
+    advice: str = "Lay out a fresh copy.",
+) -> None:
+    """Refuse a file that lacks one of the arrays, or has one of another shape."""
+    for key, shape in shapes.items():
+        found = arrays[key].shape if key in arrays else "no such array"
+        if found != shape:
+            raise ValueError(
+                f"The file `{path}` must hold the array `{key}` of shape {shape}, but has "
+                f"{found}. {advice}"
+            )
+
+
 def verify(found: str, expected: str, what: str, path: Path) -> None:
-    """Refuse content whose checksum is not the published one.
-
-    Args:
-        what: the content, as the subject of a sentence, such as "The array `x_train`".
-
-    Raises:
-        ValueError: if the checksums differ.
-    """
+    """Refuse content (`what` it is begins the sentence) without the published checksum."""
     if found != expected:
         raise ValueError(
             f"{what} read from `{path}` does not have the published checksum (found "
@@ -76,3 +82,28 @@ def verify(found: str, expected: str, what: str, path: Path) -> None:
             "differ, so results would not be comparable. Lay out a fresh copy; data of your own "
             "are loaded by path."
         )
+
+
+def verify_arrays(
+    arrays: Mapping[str, np.ndarray], checksums: Mapping[str, str], name: str, path: Path
+) -> None:
+    """Refuse arrays of which one is absent or not the published one; make them read-only.
+
+    Args:
+        checksums: array -> SHA-256 of its bytes, or the MD5 of the idx file that would hold it.
+    """
+    for key, expected in checksums.items():
+        if key not in arrays:
+            raise ValueError(
+                f"`{path}` must hold the array `{key}`, but has no such array. Lay out a "
+                "fresh copy."
+            )
+        array = np.ascontiguousarray(arrays[key])
+        idx = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+        found = (
+            hashlib.md5(idx + array.tobytes(), usedforsecurity=False)
+            if len(expected) == 32
+            else hashlib.sha256(array)
+        )
+        verify(found.hexdigest(), expected, f"The array `{key}` of the data set `{name}`", path)
+        arrays[key].flags.writeable = False

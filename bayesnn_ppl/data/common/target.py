@@ -1,13 +1,9 @@
 """Targets and new inputs that remember the standardisation of the data set they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
-
-from bayesnn_ppl.data.common.standardisation import Standardisation
 
 
 class Target(np.ndarray):
@@ -24,10 +20,10 @@ class Target(np.ndarray):
             it was trained on, or None.
     """
 
-    standardisation: Standardisation | None
+    standardisation: Any  # a `Standardisation`, which makes arrays of these classes
     dataset: Mapping[str, Any] | None
 
-    def __new__(cls, values: Any, standardisation: Standardisation) -> Self:
+    def __new__(cls, values: Any, standardisation: Any) -> Self:
         """Label `values`, already as the network is given them, with the map that made them."""
         target = np.asarray(values).view(cls)
         target.standardisation = standardisation

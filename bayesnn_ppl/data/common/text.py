@@ -1,7 +1,5 @@
 """Texts as word ids, by the rule that Keras used for its IMDB reviews."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
@@ -29,10 +27,7 @@ def words(text: str | bytes) -> list[str]:
     """The words of a text.
 
     ASCII letters are put in lower case, ASCII punctuation other than the apostrophe, tabs and line
-    ends become spaces, and what stands between spaces is a word.
-
-    Args:
-        text: a text, or its bytes in UTF-8.
+    ends become spaces, and what stands between spaces is a word. Bytes are UTF-8.
     """
     content = text.encode() if isinstance(text, str) else bytes(text)
     cleaned = content.lower().translate(_RULE).decode(errors="replace")
@@ -145,10 +140,6 @@ def from_ids(
         parts: "train", "test" and perhaps "validation".
         subject: what holds the texts, as the subject of a sentence.
         described: further fields of the `Dataset`.
-
-    Raises:
-        ValueError: if a part has targets that are no finite numbers, or the training targets are
-            all the same.
     """
     x, y = parts["train"]
     for part, (_, targets) in parts.items():
@@ -165,34 +156,28 @@ def from_ids(
     if class_names is None and standardise:
         units = Standardisation.fit(np.zeros((len(y), 1)), y, "regression")
         standardisation = replace(standardisation, y_mean=units.y_mean, y_scale=units.y_scale)
-    dataset = assemble_parts(
-        train=parts["train"],
-        test=parts["test"],
-        validation=parts.get("validation"),
-        task="regression" if class_names is None else "classification",
-        standardisation=standardisation,
+    return assemble_parts(
+        parts,
+        standardisation,
+        vocabulary=dict(vocabulary),
         feature_names=[f"word {position}" for position in range(x.shape[1])],
         class_names=class_names,
         **described,
     )
-    return replace(dataset, vocabulary=dict(vocabulary))
 
 
 def check_sizes(num_words: int | None, length: int | None) -> tuple[int, int]:
-    """`num_words` and `length`, or what they are by default.
-
-    Raises:
-        ValueError: if one is out of range.
-    """
-    return (
-        _whole("num_words", num_words, NUM_WORDS, minimum=SHIFT + 1),
-        _whole("length", length, LENGTH, minimum=1),
-    )
-
-
-def _whole(option: str, value: int | None, default: int, *, minimum: int) -> int:
-    if value is None:
-        return default
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"`{option}` must be an integer of at least {minimum}, but is {value!r}.")
-    return int(value)
+    """`num_words` and `length`, or what they are by default; ValueError if out of range."""
+    sizes = []
+    for option, value, default, minimum in (
+        ("num_words", num_words, NUM_WORDS, SHIFT + 1),
+        ("length", length, LENGTH, 1),
+    ):
+        chosen = default if value is None else value
+        whole = isinstance(chosen, int | np.integer) and not isinstance(chosen, bool)
+        if not whole or chosen < minimum:
+            raise ValueError(
+                f"`{option}` must be an integer of at least {minimum}, but is {value!r}."
+            )
+        sizes.append(int(chosen))
+    return sizes[0], sizes[1]

@@ -1,7 +1,5 @@
 """Data sets from NumPy files of the user: one .npz archive, or a folder of .npy files."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +10,10 @@ from bayesnn_ppl.core.npz import UNREADABLE
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.arrays import from_arrays
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.given_split import from_split
-from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.given_parts import from_split
+from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.common.stored_files import read_archive
-
-_PARTS = ("train", "test")
 
 
 def load_npz(
@@ -51,15 +47,9 @@ def load_npz(
         raise FileNotFoundError(
             f"The file `{path}` does not exist. A relative path starts at `{Path.cwd()}`."
         )
-    return from_named_arrays(
-        read_archive(path),
-        path.stem,
-        f"The file `{path}`",
-        target=target,
-        task=task,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
+    preparation = Preparation(test_fraction, split, standardise)
+    return _from_named(
+        read_archive(path), path.stem, f"The file `{path}`", target or "y", task, preparation
     )
 
 
@@ -86,65 +76,49 @@ def load_npy_folder(
                 f"The file `{file}` is not a readable array of numbers ({error}). Write it with "
                 "`numpy.save`; arrays of Python objects are not read."
             ) from error
-    return from_named_arrays(
-        arrays,
-        path.name,
-        f"The folder `{path}`",
-        target=target,
-        task=task,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
-    )
+    preparation = Preparation(test_fraction, split, standardise)
+    subject = f"The folder `{path}`"
+    return _from_named(arrays, path.name, subject, target or "y", task, preparation)
 
 
-def from_named_arrays(
+def _from_named(
     arrays: dict[str, np.ndarray],
     name: str,
     subject: str,
-    *,
-    target: str | None,
+    target: str,
     task: Task | None,
-    test_fraction: float | None,
-    split: int,
-    standardise: Units,
+    preparation: Preparation,
 ) -> Dataset:
     """A `Dataset` from arrays by name; `subject` begins the sentence of an error."""
     checks.check_task(task)
-    target = target or "y"
     features = "x" if {"x", "x_train"} & set(arrays) else "X"
-    whole = [features, target]
-    given = [f"{stem}_{part}" for part in _PARTS for stem in whole]
-    if all(key in arrays for key in given):
-        if test_fraction is not None or split != 0:
-            raise ValueError(
-                f"{subject} has a split of its own (`{given[0]}` and `{given[2]}`), so `split` and "
-                "`test_fraction` cannot be chosen."
-            )
+    given = {part: (f"{features}_{part}", f"{target}_{part}") for part in ("train", "test")}
+    if all(key in arrays for keys in given.values() for key in keys):
+        preparation.require_no_choice(subject, f" (`{given['train'][0]}` and `{given['test'][0]}`)")
         return from_split(
-            (arrays[given[0]], arrays[given[1]]),
-            (arrays[given[2]], arrays[given[3]]),
+            {part: (arrays[x], arrays[y]) for part, (x, y) in given.items()},
             task=task,
             name=name,
             subject=subject,
             target_name=target,
-            standardise=standardise,
+            standardise=preparation.standardise,
         )
-    if absent := [key for key in whole if key not in arrays]:
+    if absent := [key for key in (features, target) if key not in arrays]:
         found = checks.listing(f"`{key}`" for key in arrays) or "none"
         raise ValueError(
             f"{subject} lacks the array `{absent[0]}`.{checks.nearest(absent[0], list(arrays))} It "
             f"must hold `x` and `{target}`, or `x_train`, `{target}_train`, `x_test` and "
             f"`{target}_test`; its arrays are {found}. `target=` names another target array."
         )
+    fraction = preparation.test_fraction
     dataset = from_arrays(
         arrays[features],
         arrays[target],
         task=task,
-        test_fraction=TEST_FRACTION if test_fraction is None else test_fraction,
-        split=split,
+        test_fraction=TEST_FRACTION if fraction is None else fraction,
+        split=preparation.split,
         name=name,
-        standardise=standardise,
+        standardise=preparation.standardise,
     )
-    description = f"Arrays of {subject[0].lower()}{subject[1:]}."
+    description = f"Arrays of {checks.lower(subject)}."
     return replace(dataset, target_name=target, description=description)

@@ -1,7 +1,5 @@
 """Real data sets that come with scikit-learn: no download, no files to lay out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,15 +56,12 @@ def load_bundled(name: str, *, split: int, standardise: Units) -> Dataset:
         else getattr(datasets, f"load_{name}")()
     )
     classes = entry.task == "classification"
-    train_rows, test_rows = split_rows(len(bunch.data), split)
     return assemble(
-        name,
         np.asarray(bunch.data, dtype=np.float64),
         np.asarray(bunch.target, dtype=np.int64 if classes else np.float64),
-        task=entry.task,
-        train_rows=train_rows,
-        test_rows=test_rows,
+        *split_rows(len(bunch.data), split),
         standardise=standardise,
+        name=name,
         feature_names=[str(feature) for feature in bunch.feature_names],
         target_name=entry.target,
         class_names=[str(label) for label in bunch.target_names] if classes else None,

@@ -1,7 +1,5 @@
 """CIFAR-100 in the binary layout in which it is published, packed or unpacked."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile
@@ -45,11 +43,7 @@ _CONTENTS = (
 
 
 def files() -> list[Path]:
-    """The archive, or the two files of the unpacked folder, whichever is laid.
-
-    Raises:
-        FileNotFoundError: if neither is.
-    """
+    """The archive, or the two files of the unpacked folder, whichever is laid."""
     folder = os.environ.get(VARIABLE)
     if folder and (Path(folder) / FOLDER).is_dir():
         return [locate(f"{FOLDER}/{name}", "cifar100", _CONTENTS) for name in CHECKSUMS]
@@ -77,6 +71,8 @@ def read(paths: tuple[Path, ...]) -> dict[str, np.ndarray]:
         planes = records[:, 2:].reshape(-1, 3, 32, 32)
         arrays[f"x_{part}"] = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
         arrays[f"coarse_{part}"], arrays[f"y_{part}"] = records[:, 0].copy(), records[:, 1].copy()
+    for array in arrays.values():
+        array.flags.writeable = False
     return arrays
 
 

@@ -1,7 +1,5 @@
 """Data sets from folders of images, one sub-folder for each class."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import numpy as np
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
 from bayesnn_ppl.data.common.pixels import CHANNELS, channel_moments, scaled
-from bayesnn_ppl.data.common.splits import TEST_FRACTION, split_rows
+from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Standardisation
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
@@ -17,11 +15,7 @@ _GREY = ("1", "L")
 
 
 def load_image_folder(
-    path: Path,
-    *,
-    test_fraction: float | None = None,
-    split: int = 0,
-    standardise: bool = True,
+    path: Path, *, test_fraction: float | None = None, split: int = 0, standardise: bool = True
 ) -> Dataset:
     """A `Dataset` from `folder/CLASS/*.png` (or .jpg, .jpeg, .webp).
 
@@ -38,16 +32,13 @@ def load_image_folder(
         ValueError: if there are fewer than two classes, a class has too few images, an image
             cannot be read or has another size, or an option is out of range.
     """
-    folders = _folders(path)
-    given = {"train", "test"} <= set(folders)
+    preparation = Preparation(test_fraction, split, standardise)
+    names = class_folders(path)
+    given = {"train", "test"} <= set(names)
     if given:
-        if test_fraction is not None or split != 0:
-            raise ValueError(
-                f"The folder `{path}` has a split of its own (`train` and `test`), so `split` and "
-                "`test_fraction` cannot be chosen."
-            )
-        names = list(_folders(path / "train"))
-        unseen = [name for name in _folders(path / "test") if name not in names]
+        preparation.require_no_choice(f"The folder `{path}`", " (`train` and `test`)")
+        names = class_folders(path / "train")
+        unseen = [name for name in class_folders(path / "test") if name not in names]
         if unseen:
             raise ValueError(
                 f"The folder `{path / 'test'}` has classes that the folder `train` lacks: "
@@ -55,7 +46,6 @@ def load_image_folder(
             )
         listed = [_files(path / part, names) for part in ("train", "test")]
     else:
-        names = list(folders)
         listed = [_files(path, names)]
     if len(names) < 2:
         raise ValueError(
@@ -69,22 +59,20 @@ def load_image_folder(
         if len(test) == 0:
             raise ValueError(f"The folder `{path / 'test'}` has no images. Every part needs some.")
     else:
-        origin = checks.Origin(f"The folder `{path}`", "The folder names", 0, "", "missing")
+        origin = checks.Origin(f"The folder `{path}`", "The folder names")
         checks.check_rows(len(y), origin)
         checks.check_classes(y, names, origin)
-        fraction = TEST_FRACTION if test_fraction is None else test_fraction
-        train, test = split_rows(len(y), split, test_fraction=fraction)
+        train, test = preparation.rows(len(y))
         checks.check_split_targets(y, train, test, names, origin)
     channels = images.shape[-1]
     standardisation = (
         channel_moments(images[train]) if standardise else Standardisation.identity(channels)
     )
+    parts = {"train": train, "test": test}
     return assemble_parts(
-        path.name,
-        (scaled(images[train], standardisation), y[train]),
-        (scaled(images[test], standardisation), y[test]),
-        task="classification",
-        standardisation=standardisation,
+        {part: (scaled(images[rows], standardisation), y[rows]) for part, rows in parts.items()},
+        standardisation,
+        name=path.name,
         feature_names=CHANNELS[channels],
         target_name="class",
         class_names=names,
@@ -93,22 +81,14 @@ def load_image_folder(
     )
 
 
-def is_image_folder(path: Path) -> bool:
-    """Whether a folder holds class folders with images, or `train` and `test` that do."""
-    folders = _folders(path)
-    return bool(folders)
+def class_folders(path: Path) -> list[str]:
+    """The sub-folders that hold images, themselves or (train, test) one level below."""
 
+    def holds_images(folder: Path) -> bool:
+        nested = folder.iterdir() if folder.name in ("train", "test") else ()
+        return any(_images(entry) for entry in (folder, *nested) if entry.is_dir())
 
-def _folders(path: Path) -> dict[str, Path]:
-    """The sub-folders that hold images, themselves or (train, test) one level below, by name."""
-    found = {}
-    for folder in sorted(entry for entry in path.iterdir() if entry.is_dir()):
-        nested = folder.name in ("train", "test") and any(
-            _images(entry) for entry in folder.iterdir() if entry.is_dir()
-        )
-        if nested or _images(folder):
-            found[folder.name] = folder
-    return found
+    return sorted(entry.name for entry in path.iterdir() if entry.is_dir() and holds_images(entry))
 
 
 def _images(folder: Path) -> list[Path]:

@@ -1,10 +1,6 @@
 """MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100, read from the folder in BAYESNN_DATA."""
 
-from __future__ import annotations
-
-import hashlib
 import os
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +12,7 @@ import numpy as np
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
 from bayesnn_ppl.data.common.pixels import CHANNELS, scaled, tfds_order
 from bayesnn_ppl.data.common.standardisation import Standardisation
-from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, verify
+from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, verify_arrays
 from bayesnn_ppl.data.sources import cifar100
 
 ORDERS = ("original", "tfds")
@@ -173,11 +169,9 @@ def load_images(
         return scaled(x[rows], standardisation), y[rows]
 
     return assemble_parts(
-        name,
-        part("train"),
-        part("test"),
-        task="classification",
-        standardisation=standardisation,
+        {which: part(which) for which in ("train", "test")},
+        standardisation,
+        name=name,
         feature_names=CHANNELS[len(entry.mean)],
         target_name=label,
         class_names=entry.class_names if label == "label" else entry.coarse_names,
@@ -211,10 +205,6 @@ def stored_arrays(name: str) -> dict[str, np.ndarray]:
     Decoded and checked once per process and state of the files. The arrays are read-only:
     `x_train`, `x_test` uint8 (n, height, width, channels), `y_train`, `y_test` uint8 (n,), and
     of CIFAR-100 `coarse_train`, `coarse_test` likewise.
-
-    Raises:
-        ValueError: if a checksum differs.
-        FileNotFoundError: if a file is not there.
     """
     files = tuple(_files(name))
     return _read(name, files, tuple(os.stat(file).st_mtime_ns for file in files))
@@ -246,28 +236,14 @@ def _files(name: str) -> list[Path]:
 @lru_cache(maxsize=4)
 def _read(name: str, files: tuple[Path, ...], stamps: tuple[int, ...]) -> dict[str, np.ndarray]:
     if name == "cifar100":
-        arrays = cifar100.read(files)
-        for array in arrays.values():
-            array.flags.writeable = False
-        return arrays
+        return cifar100.read(files)
     arrays = read_archive(files[0], ("x_train", "y_train", "x_test", "y_test", "y_fine"))
     if name == "cifar10":
         arrays["x_train"], arrays["x_test"] = _strips(files[1:101]), _strips(files[101:])
     elif name == "cifar100_ood":
         arrays = {"x_test": _strips(files[1:]), "y_test": arrays.pop("y_fine", np.empty(0))}
-    for key, expected in SETS[name].checksums.items():
-        if key not in arrays:
-            raise ValueError(
-                f"The file `{files[0]}` must hold the array `{key}`, but has no such array. Lay "
-                "out a fresh copy."
-            )
-        array = arrays[key]
-        found = _idx_md5(array) if len(expected) == 32 else hashlib.sha256(array).hexdigest()
-        verify(found, expected, f"The array `{key}` of the data set `{name}`", files[0].parent)
-        if array.ndim == 3:
-            array = arrays[key] = array[..., None]
-        array.flags.writeable = False
-    return arrays
+    verify_arrays(arrays, SETS[name].checksums, name, files[0].parent)
+    return {key: array[..., None] if array.ndim == 3 else array for key, array in arrays.items()}
 
 
 def _strips(files: Sequence[Path]) -> np.ndarray:
@@ -285,11 +261,3 @@ def _strips(files: Sequence[Path]) -> np.ndarray:
                 f"({error}). Lay out a fresh copy."
             ) from error
     return images.reshape(-1, 32, 32, 3)
-
-
-def _idx_md5(array: np.ndarray) -> str:
-    """MD5 of the idx file that would hold a uint8 array."""
-    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
-    digest = hashlib.md5(header, usedforsecurity=False)
-    digest.update(np.ascontiguousarray(array))
-    return digest.hexdigest()

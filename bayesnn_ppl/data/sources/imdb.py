@@ -1,8 +1,5 @@
 """IMDB reviews as word ids, read from the folder in BAYESNN_DATA."""
 
-from __future__ import annotations
-
-import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -12,16 +9,16 @@ import numpy as np
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
 from bayesnn_ppl.data.common.pixels import tfds_sorted
 from bayesnn_ppl.data.common.standardisation import Standardisation
-from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, verify
+from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, verify_arrays
 from bayesnn_ppl.data.common.text import PADDING, SHIFT, START, UNKNOWN, check_sizes
 from bayesnn_ppl.data.sources.images import check_choice, check_subset
 
 ORDERS = ("keras", "original", "tfds")
 VALIDATION_ROWS = 5_000
-DESCRIPTION = (
-    "Film reviews as word ids, positive or negative: 20000 to train, 5000 to validate and 25000 to "
-    f"test (Maas et al. 2011); needs {VARIABLE}."
-)
+SETS = {
+    "imdb": "Film reviews as word ids, positive or negative: 20000 to train, 5000 to validate and "
+    f"25000 to test (Maas et al. 2011); needs {VARIABLE}."
+}
 
 _CHECKSUMS = {
     "tokens_train": "839f238f42e49ed32804afd9148bb93e9a84328e97603b7bcd0a830b148a4281",
@@ -73,7 +70,10 @@ def load_imdb(
     """
     chosen = check_choice("order", order, ORDERS)
     num_words, length = check_sizes(num_words, length)
-    arrays = _stored()
+    keys = ", ".join(f"`{key}`" for key in _CHECKSUMS | _NAMES)
+    contents = f"a NumPy archive with word ranks, offsets, labels and the orders of Keras: {keys}"
+    path = locate("imdb.npz", "imdb", contents)
+    arrays = _read(path, os.stat(path).st_mtime_ns)
     training_rows = len(arrays["y_train"]) - VALIDATION_ROWS
     check_subset(subset, training_rows, "imdb")
     train, test = arrays["keras_perm_train"], arrays["keras_perm_test"]
@@ -86,33 +86,26 @@ def load_imdb(
         parts = [(which, rows[np.argsort(place[which][rows])]) for which, rows in parts]
     parts[0] = ("train", parts[0][1][:subset])
     pairs = [
-        (
-            _encoded(
-                arrays[f"tokens_{which}"], arrays[f"offsets_{which}"], rows, num_words, length
-            ),
-            arrays[f"y_{which}"][rows],
-        )
+        (_encoded(arrays, which, rows, num_words, length), arrays[f"y_{which}"][rows])
         for which, rows in parts
     ]
     return assemble_parts(
-        "imdb",
-        pairs[0],
-        pairs[2],
-        validation=pairs[1],
-        task="classification",
-        standardisation=Standardisation.identity(length),
+        dict(zip(("train", "validation", "test"), pairs, strict=True)),
+        Standardisation.identity(length),
+        name="imdb",
         feature_names=[f"word {position}" for position in range(length)],
         target_name="sentiment",
         class_names=("negative", "positive"),
-        description=DESCRIPTION,
+        description=SETS["imdb"],
         sha256=content_hash(*(arrays[key] for key in sorted(_CHECKSUMS))),
     )
 
 
 def _encoded(
-    tokens: np.ndarray, offsets: np.ndarray, rows: np.ndarray, num_words: int, length: int
+    arrays: dict[str, np.ndarray], part: str, rows: np.ndarray, num_words: int, length: int
 ) -> np.ndarray:
     """The ids of some reviews, int32 (rows, length)."""
+    tokens, offsets = arrays[f"tokens_{part}"], arrays[f"offsets_{part}"]
     begin, end = offsets[rows], offsets[rows + 1]
     # Where in `tokens` the word of each place stands; the start id is one before the first word.
     places = end[:, None] - length + np.arange(length)
@@ -126,23 +119,10 @@ def _encoded(
 def _tfds_order(arrays: dict[str, np.ndarray], part: str) -> np.ndarray:
     """The row here of each review in the order of TFDS, which hashes the paths in the archive."""
     folders = ("neg", "pos")
-    described = zip(
-        arrays[f"y_{part}"],
-        arrays[f"review_id_{part}"],
-        arrays[f"rating_{part}"],
-        strict=True,
-    )
+    described = zip(*(arrays[f"{key}_{part}"] for key in ("y", "review_id", "rating")), strict=True)
     return tfds_sorted(
         part, [f"aclImdb/{part}/{folders[y]}/{name}_{rating}.txt" for y, name, rating in described]
     )
-
-
-def _stored() -> dict[str, np.ndarray]:
-    contents = "a NumPy archive with word ranks, offsets, labels and the orders of Keras: " + (
-        ", ".join(f"`{key}`" for key in (*_CHECKSUMS, *_NAMES))
-    )
-    path = locate("imdb.npz", "imdb", contents)
-    return _read(path, os.stat(path).st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
@@ -150,10 +130,5 @@ def _read(path: Path, stamp: int) -> dict[str, np.ndarray]:
     """The arrays, checked once per process and state of the file."""
     checksums = _CHECKSUMS | _NAMES
     arrays = read_archive(path, tuple(checksums))
-    for key, expected in checksums.items():
-        if key not in arrays:
-            raise ValueError(f"The file `{path}` lacks the array `{key}`. Lay out a fresh copy.")
-        found = hashlib.sha256(np.ascontiguousarray(arrays[key])).hexdigest()
-        verify(found, expected, f"The array `{key}` of the data set `imdb`", path)
-        arrays[key].flags.writeable = False
+    verify_arrays(arrays, checksums, "imdb", path)
     return arrays

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
-from bayesnn_ppl.data.tables.frames import find_target, from_frame
+from bayesnn_ppl.data.tables.frames import find_target
+from bayesnn_ppl.data.tables.table_files import from_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -47,13 +48,8 @@ def load_openml(
     subject = f"The OpenML data set `{name}`"
     bunch = _fetch(name, data_dir, subject)
     table = bunch.frame
-    origin = checks.Origin(
-        table=subject,
-        target="The target",
-        first_row=0,
-        counting="the first row is row 0",
-        missing="missing, NaN or infinite (or beyond the range of float32)",
-    )
+    missing = "missing, NaN or infinite (or beyond the range of float32)"
+    origin = checks.Origin(subject, "The target", missing=missing)
     named = list(bunch.target_names)
     if target is None and len(named) == 1:
         target = named[0]
@@ -63,13 +59,11 @@ def load_openml(
     details = bunch.details
     return from_frame(
         _numbered(table, target, subject),
+        origin,
+        Preparation(test_fraction, split, standardise),
         name=f"openml:{details['name']}",
-        origin=origin,
         target=target,
         task=task,
-        test_fraction=TEST_FRACTION if test_fraction is None else test_fraction,
-        split=split,
-        standardise=standardise,
         description=f"Data set {details['id']} of OpenML, `{details['name']}` version "
         f"{details['version']}.",
     )
@@ -105,7 +99,7 @@ def _fetch(name: str, data_dir: str | os.PathLike[str] | None, subject: str) -> 
             "table as a CSV file and load that."
         ) from error
     except ValueError as error:
-        raise ValueError(f"{subject} cannot be had: {error}") from error
+        raise ValueError(f"{subject} is not available: {error}") from error
 
 
 def _numbered(table: pandas.DataFrame, target: str, subject: str) -> pandas.DataFrame:

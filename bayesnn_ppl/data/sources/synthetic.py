@@ -1,7 +1,5 @@
 """Small synthetic data sets whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bayesnn_ppl.data.common.dataset import Dataset, assemble
@@ -27,15 +25,12 @@ def load_synthetic(name: str, *, split: int, standardise: Units) -> Dataset:
     check_split_number(split, None)
     x, y = {"gap": _gap, "mlp_prior": _mlp_prior, "two_moons": _two_moons}[name](split)
     classes = name == "two_moons"
-    rows = np.arange(len(x))
     return assemble(
-        name,
         x,
         y,
-        task="classification" if classes else "regression",
-        train_rows=rows[: _TRAIN[name]],
-        test_rows=rows[_TRAIN[name] :],
+        *np.split(np.arange(len(x)), [_TRAIN[name]]),
         standardise=standardise,
+        name=name,
         feature_names=[f"x{index}" for index in range(x.shape[1])],
         target_name="moon" if classes else "y",
         class_names=("upper", "lower") if classes else None,
@@ -57,19 +52,13 @@ def _mlp_prior(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mlp_function(x: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """A draw of f(x) = tanh(xW/sqrt(d) + b) v / sqrt(h), all of W, b, v standard normal, h = 50.
+    """A draw of f(x) = tanh(xW/sqrt(d) + b) v / sqrt(h), shape (n,), of x (n, d).
 
-    Args:
-        x: shape (n, d).
-
-    Returns:
-        shape (n,).
+    All of W, b, v are standard normal, and h = 50.
     """
     hidden = 50
-    kernel, bias = (
-        generator.standard_normal((x.shape[1], hidden)),
-        generator.standard_normal(hidden),
-    )
+    kernel = generator.standard_normal((x.shape[1], hidden))
+    bias = generator.standard_normal(hidden)
     units = np.tanh(x @ kernel / np.sqrt(x.shape[1]) + bias)
     return units @ generator.standard_normal(hidden) / np.sqrt(hidden)
 

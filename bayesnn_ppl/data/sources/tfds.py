@@ -1,16 +1,15 @@
 """Data sets of TensorFlow Datasets, prepared and read without TensorFlow."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.data.common.checks import lower
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
-from bayesnn_ppl.data.common.given_split import from_split
+from bayesnn_ppl.data.common.given_parts import from_split
 from bayesnn_ppl.data.common.pixels import CHANNELS, channel_moments, scaled
-from bayesnn_ppl.data.common.splits import TEST_FRACTION, split_rows
+from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.text import (
     build_vocabulary,
@@ -84,14 +83,13 @@ def load_tfds(
     text = _is_text(builder.info.features[feature])
     if not text and (given := [f"`{key}`" for key, value in choices.items() if value is not None]):
         raise ValueError(
-            f"{' and '.join(given)} cannot be chosen for {subject[0].lower()}{subject[1:]}: they "
+            f"{' and '.join(given)} cannot be chosen for {lower(subject)}: they "
             f"are for texts, and its input `{feature}` is none."
         )
     names = _parts(builder, subject)
-    if len(names) > 1 and (split != 0 or test_fraction is not None):
-        raise ValueError(
-            f"{subject} has a split of its own, so `split` and `test_fraction` cannot be chosen."
-        )
+    preparation = Preparation(test_fraction, split, standardise)
+    if len(names) > 1:
+        preparation.require_no_choice(subject)
     check_subset(subset, builder.info.splits["train"].num_examples, name)
     parts = {part: _rows(builder, part, feature, label) for part in names}
     classes = getattr(builder.info.features[label], "names", None)
@@ -106,14 +104,17 @@ def load_tfds(
         parts["test"] = parts.pop("validation")
     sha256 = content_hash(*(_hashable(array) for part in sorted(parts) for array in parts[part]))
     if "test" not in parts:
-        fraction = TEST_FRACTION if test_fraction is None else test_fraction
-        train, test = split_rows(len(y), split, test_fraction=fraction)
+        train, test = preparation.rows(len(y))
         parts = {"train": (x[train], y[train]), "test": (x[test], y[test])}
     if text and words is None:
         words = build_vocabulary(parts["train"][0])
     parts["train"] = parts["train"][0][:subset], parts["train"][1][:subset]
-    common: dict[str, Any] = {"name": f"tfds:{builder.info.name}", "target_name": label}
-    description = f"{builder.info.full_name} of TensorFlow Datasets, in its order of rows."
+    common: dict[str, Any] = {
+        "name": f"tfds:{builder.info.name}",
+        "target_name": label,
+        "class_names": classes,
+        "description": f"{builder.info.full_name} of TensorFlow Datasets, in its order of rows.",
+    }
     if words is not None:
         encoded = {
             part: (encode_texts(list(x), words, num_words=num_words, length=length), y)
@@ -124,34 +125,22 @@ def load_tfds(
             vocabulary=words,
             subject=subject,
             standardise=standardise,
-            class_names=classes,
-            description=description,
             sha256=sha256,
             **common,
         )
     if x.dtype != np.uint8 or x.ndim != 4:
         return from_split(
-            parts["train"],
-            parts["test"],
-            validation=parts.get("validation"),
+            parts,
             task="classification" if classes is not None else None,
             subject=subject,
             standardise=standardise,
-            class_names=classes,
-            description=description,
             **common,
         )
     standardisation = _image_standardisation(builder.info.name, parts["train"][0], standardise)
-    mapped = {part: (scaled(x, standardisation), y) for part, (x, y) in parts.items()}
     return assemble_parts(
-        train=mapped["train"],
-        test=mapped["test"],
-        validation=mapped.get("validation"),
-        task="classification" if classes is not None else "regression",
-        standardisation=standardisation,
+        {part: (scaled(x, standardisation), y) for part, (x, y) in parts.items()},
+        standardisation,
         feature_names=CHANNELS[x.shape[-1]],
-        class_names=classes,
-        description=description,
         sha256=sha256,
         **common,
     )

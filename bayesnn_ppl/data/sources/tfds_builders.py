@@ -1,7 +1,5 @@
 """Builders of TensorFlow Datasets: found by name, and prepared without TensorFlow."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -58,7 +56,7 @@ def prepare(builder: Any, name: str, manual_dir: str | os.PathLike[str] | None) 
     except (OSError, AssertionError) as error:
         raise FileNotFoundError(
             f"The TFDS data set `{name}` is not prepared in `{builder.data_dir}`, and what it "
-            f"needs could not be had ({type(error).__name__}: {str(error).strip()[:300]}). Lay "
+            f"needs is not available ({type(error).__name__}: {str(error).strip()[:300]}). Lay "
             f"{_wanted(builder)} in a folder, and pass it as `manual_dir`."
         ) from error
     except ImportError as error:

@@ -4,17 +4,14 @@ Each is one file `uci/NAME.npz` with the arrays `X` (n, d) and `y` (n,) in the d
 where splits are published, the 0-based rows `train_idx` and `test_idx`, shape (splits, rows).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from bayesnn_ppl.data.common.dataset import Dataset, assemble, content_hash
 from bayesnn_ppl.data.common.splits import SPLITS, check_split_number, split_rows
 from bayesnn_ppl.data.common.standardisation import Units
-from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive
+from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, require_shapes
 
 
 @dataclass(frozen=True)
@@ -84,10 +81,7 @@ SETS = {
         class_names=("bad", "good"),
     ),
     "kin8nm": _Table(
-        8192,
-        _numbered("theta", 8, 1),
-        "distance",
-        "Forward kinematics of a robot arm (Delve)",
+        8192, _numbered("theta", 8, 1), "distance", "Forward kinematics of a robot arm (Delve)"
     ),
     "naval-propulsion-plant": _Table(
         11934,
@@ -148,96 +142,58 @@ def load_uci(name: str, *, split: int, standardise: Units) -> Dataset:
 
     The splits of nine sets are published. A split is called standard only where a checksum proves
     that the rows it numbers are the published ones, in their order.
-
-    Raises:
-        FileNotFoundError: if BAYESNN_DATA is not set or the file is not there.
-        ValueError: if the split does not exist, or the file does not hold what it should.
     """
     table = SETS[name]
     check_split_number(split, table.splits, f"The data `{name}`")
-    path = _path(name)
-    arrays = _arrays(path, table)
-    x, y = arrays["X"], arrays["y"]
-    if "train_idx" in arrays:
-        train_rows, test_rows = arrays["train_idx"][split], arrays["test_idx"][split]
-    else:
-        train_rows, test_rows = split_rows(len(x), split)
-    if name in _ROWS:
-        _check_standard(name, path, x, y, train_rows, test_rows, split)
-    origin = (
-        f"Standard split {split}, proved by a checksum of the rows."
-        if name in _ROWS
-        else f"Split {split} by the rule of the standard ones; none is published for this set."
-    )
-    return assemble(
+    shapes = {"X": (table.rows, len(table.feature_names)), "y": (table.rows,)}
+    stored = table.class_names is None
+    if stored:
+        train = round(0.9 * table.rows)
+        shapes |= {
+            "train_idx": (table.splits, train),
+            "test_idx": (table.splits, table.rows - train),
+        }
+    path = locate(
+        f"uci/{name}.npz",
         name,
+        f"a NumPy archive with the arrays `X` {shapes['X']}, `y` ({table.rows},),"
+        + (" `train_idx` and `test_idx` (splits, rows)" if stored else ""),
+    )
+    arrays = read_archive(path, tuple(shapes))
+    require_shapes(arrays, shapes, path, "Lay out the file of the standard data set.")
+    x, y = arrays["X"], arrays["y"]
+    rows = split_rows(len(x), split)
+    if stored:
+        for key in ("train_idx", "test_idx"):
+            if arrays[key].min() < 0 or arrays[key].max() >= table.rows:
+                raise ValueError(
+                    f"The array `{key}` of the file `{path}` has rows outside "
+                    f"0..{table.rows - 1}. Lay out the file of the standard data set."
+                )
+        published, rows = rows, (arrays["train_idx"][split], arrays["test_idx"][split])
+    origin = f"Split {split} by the rule of the standard ones; none is published for this set."
+    if name in _ROWS:
+        if content_hash(x, y) != _ROWS[name]:
+            raise ValueError(
+                f"The rows of the file `{path}` are not those of the published data set `{name}`, "
+                f"in value, type or order, so split {split} of them is not the standard one. Lay "
+                "out the published rows in their original order as float64; a table of your own is "
+                "loaded by its path."
+            )
+        if not all(map(np.array_equal, rows, published)):
+            raise ValueError(
+                f"Split {split} in the file `{path}` is not the published split of the data set "
+                f"`{name}`: `train_idx` or `test_idx` differ. Lay out the published indices."
+            )
+        origin = f"Standard split {split}, proved by a checksum of the rows."
+    return assemble(
         x,
         y,
-        task="regression" if table.class_names is None else "classification",
-        train_rows=train_rows,
-        test_rows=test_rows,
+        *rows,
         standardise=standardise,
+        name=name,
         feature_names=table.feature_names,
         target_name=table.target,
         class_names=table.class_names,
         description=f"{table.description} {origin}",
     )
-
-
-def _check_standard(
-    name: str,
-    path: Path,
-    x: np.ndarray,
-    y: np.ndarray,
-    train_rows: np.ndarray,
-    test_rows: np.ndarray,
-    split: int,
-) -> None:
-    """Refuse rows or a split that are not the published ones."""
-    if content_hash(x, y) != _ROWS[name]:
-        raise ValueError(
-            f"The rows of the file `{path}` are not those of the published data set `{name}`, in "
-            f"value, type or order, so split {split} of them is not the standard one. Lay out the "
-            "published rows in their original order as float64; a table of your own is loaded by "
-            "its path."
-        )
-    published = split_rows(len(x), split)
-    if not all(map(np.array_equal, (train_rows, test_rows), published)):
-        raise ValueError(
-            f"Split {split} in the file `{path}` is not the published split of the data set "
-            f"`{name}`: `train_idx` or `test_idx` differ. Lay out the published indices."
-        )
-
-
-def _path(name: str) -> Path:
-    table = SETS[name]
-    splits = ", `train_idx` and `test_idx` (splits, rows)" if table.class_names is None else ""
-    return locate(
-        f"uci/{name}.npz",
-        name,
-        f"a NumPy archive with the arrays `X` ({table.rows}, {len(table.feature_names)}), "
-        f"`y` ({table.rows},){splits}",
-    )
-
-
-def _arrays(path: Path, table: _Table) -> dict[str, np.ndarray]:
-    arrays = read_archive(path, ("X", "y", "train_idx", "test_idx"))
-    expected = {"X": (table.rows, len(table.feature_names)), "y": (table.rows,)}
-    if table.class_names is None:
-        tested = table.rows - round(0.9 * table.rows)
-        expected["train_idx"] = (table.splits, table.rows - tested)
-        expected["test_idx"] = (table.splits, tested)
-    for key, shape in expected.items():
-        found = arrays[key].shape if key in arrays else "no such array"
-        if found != shape:
-            raise ValueError(
-                f"The file `{path}` must hold the array `{key}` of shape {shape}, but has "
-                f"{found}. Lay out the file of the standard data set."
-            )
-    for key in ("train_idx", "test_idx"):
-        if key in expected and (arrays[key].min() < 0 or arrays[key].max() >= table.rows):
-            raise ValueError(
-                f"The array `{key}` of the file `{path}` has rows outside 0..{table.rows - 1}. "
-                "Lay out the file of the standard data set."
-            )
-    return arrays

@@ -1,7 +1,5 @@
 """What TensorFlow Datasets needs of TensorFlow to prepare data from local files."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import os

@@ -1,16 +1,12 @@
 """Which rows each step of a streamed run takes: a pure function of seed, chain and step.
 
-Nothing is remembered between steps, so a run that goes on after a crash takes the rows that it
+Nothing is remembered between steps, so a run that resumes after a crash takes the rows that it
 would have taken.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
-
-__all__ = ["RowOrder"]
 
 _STEPS, _CHUNKS, _WINDOWS = range(3)  # streams of random numbers that never meet
 

@@ -1,14 +1,10 @@
 """Where streamed rows come from: arrays that are read by index, and sources of records."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-__all__ = ["Arrays", "Records", "opened", "record_keys"]
 
 
 class Arrays:

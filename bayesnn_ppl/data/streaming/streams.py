@@ -1,7 +1,5 @@
 """Data larger than the memory: rows that are read from a file while a run needs them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,8 +11,6 @@ from bayesnn_ppl.core.arguments import html_table, whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.streaming.row_sources import Arrays, Records, opened, record_keys
-
-__all__ = ["Stream", "StreamedColumn", "stream"]
 
 _PIECE_BYTES = 2**23  # are read, prepared and checked at once
 _FIRST_ROWS = 8
@@ -50,16 +46,16 @@ class Stream:
         self._piece_rows = max(1, _PIECE_BYTES // max(1, row_bytes))
 
     @property
-    def x(self) -> StreamedColumn:
+    def x(self) -> "StreamedColumn":
         """The inputs, as `sample` takes them."""
         return StreamedColumn(self, "x", (self.rows, *self._first[0].shape[1:]))
 
     @property
-    def y(self) -> StreamedColumn:
+    def y(self) -> "StreamedColumn":
         """The targets."""
         return StreamedColumn(self, "y", (self.rows, *self._first[1].shape[1:]))
 
-    def __iter__(self) -> Iterator[StreamedColumn]:
+    def __iter__(self) -> Iterator["StreamedColumn"]:
         return iter((self.x, self.y))
 
     def _repr_html_(self) -> str:
@@ -85,7 +81,7 @@ class Stream:
         They are read in ascending order, each once, in pieces that hold whole chunks.
 
         Args:
-            rows: whole numbers in [0, N), shape (k,), k ≥ 1; repeats are allowed.
+            rows: integers in [0, N), shape (k,), k ≥ 1; repeats are allowed.
             float64: keep double precision.
 
         Returns:
@@ -207,9 +203,9 @@ def stream(
             `supervised_keys` of a TFDS data source, and (0, 1) where records are pairs.
         prepare: `(x, y) -> (x, y)` on a block of rows as they are stored, NumPy arrays, such as
             `lambda x, y: (x / np.float32(255), y)`; it must treat each row by itself. Afterwards
-            floats become float32 and whole numbers int32, as for arrays.
+            floats become float32 and integers int32, as for arrays.
         chunk: so many neighbouring rows are read together; by default 1, or the length of the
-            stored chunks of a zarr array, whose rows cannot be had one by one. With more than 1
+            stored chunks of a zarr array, whose rows cannot be read one by one. With more than 1
             the kernel must take rows by epochs, `minibatches="epoch"`, and minibatches are noisier
             where neighbours are alike: `RowOrder` says by how much.
         window: so many chunks are mixed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +19,7 @@ _DELIMITERS = (",", ";", "\t")
 
 
 def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
-    """The table as pandas infers it.
-
-    Args:
-        path: the file.
-        text: columns whose cells stay text, whatever they look like.
-
-    Raises:
-        ValueError: if the file is empty, malformed or not UTF-8, or its header lacks or repeats
-            names; or it is so large that its numbers would take more than half of the memory.
-    """
+    """The table as pandas infers it, but for the columns `text`, whose cells stay text."""
     import pandas
 
     require_room(path, _BYTES_OF_TEXT * path.stat().st_size)
@@ -71,11 +61,7 @@ class TooLarge(ValueError):
 
 
 def require_room(path: Path, needed: int) -> None:
-    """Refuse a table that the memory does not hold, before any of it is read.
-
-    Raises:
-        TooLarge: it needs more than half of this machine's memory, in bytes.
-    """
+    """Refuse a table that the memory does not hold, before any of it is read."""
     limit = memory_limit()
     if needed > limit:
         raise TooLarge(
@@ -110,12 +96,7 @@ def _header(path: Path) -> tuple[str, list[str]]:
             f"The first row of the file `{path}` holds numbers only ({checks.listing(columns)}), "
             "but must be a header with the names of the columns. Add one."
         )
-    repeated = [name for name, count in Counter(columns).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"The file `{path}` has several columns of one name: "
-            f"{checks.listing(f'`{name}`' for name in repeated)}. Rename or remove them."
-        )
+    checks.check_columns(columns, f"The file `{path}`", "Rename or remove them.")
     return delimiter, columns
 
 

@@ -1,4 +1,4 @@
-"""From a pandas table to a `Dataset`: features, target and task, with errors that name cells."""
+"""Columns of tables as numbers and labels, with errors that name cells."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.arrays import user_dataset
-from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.common.checks import lower
+from bayesnn_ppl.data.common.standardisation import Task
 
 if TYPE_CHECKING:
     import pandas
@@ -33,51 +32,6 @@ def as_pandas(table: Any) -> pandas.DataFrame | None:
     return pandas.DataFrame({str(name): table[name].to_numpy() for name in table.columns})
 
 
-def from_frame(
-    table: pandas.DataFrame,
-    *,
-    name: str,
-    origin: checks.Origin,
-    target: str | None,
-    task: Task | None,
-    test_fraction: float,
-    split: int,
-    standardise: Units,
-    description: str,
-) -> Dataset:
-    """A `Dataset` from a table of numbers and its target column, split by the published rule.
-
-    `origin` describes the table; its target is filled in here.
-    """
-    checks.check_task(task)
-    columns = list(table.columns)
-    target = find_target(target, columns, origin)
-    origin = replace(origin, target=f"The target column `{target}` of {lower(origin.table)}")
-    if len(columns) == 1:
-        raise ValueError(
-            f"{origin.table} has the single column `{columns[0]}`, but a target and at least "
-            "one feature are needed. The columns of a CSV file are told apart by comma, semicolon "
-            "or tab."
-        )
-    checks.check_rows(len(table), origin)
-    features = [column for column in columns if column != target]
-    x = numbers(table, features, origin)
-    y, class_names = labels_or_numbers(table[target], task, origin)
-    return user_dataset(
-        name,
-        x,
-        y,
-        origin=origin,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
-        feature_names=features,
-        target_name=target,
-        class_names=class_names,
-        description=description,
-    )
-
-
 def frame_columns(
     frame: Any, y: Any, origin: checks.Origin
 ) -> tuple[np.ndarray, Any, list[str], checks.Origin]:
@@ -93,12 +47,7 @@ def frame_columns(
     table: Any
     origin = replace(origin, table="The frame `x`")
     names = [str(name) for name in frame.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(
-            f"{origin.table} has several columns of one name: "
-            f"{checks.listing(f'`{name}`' for name in repeated)}. Every column needs its own."
-        )
+    checks.check_columns(names, origin.table, "Every column needs its own.")
     if isinstance(frame, pandas.DataFrame):
         table = frame.set_axis(names, axis=1)
         index = getattr(y, "index", None)
@@ -141,11 +90,6 @@ def target_column(
     return y, str(name or "y"), None
 
 
-def lower(subject: str) -> str:
-    """The subject of a sentence, to stand inside one."""
-    return subject[0].lower() + subject[1:]
-
-
 def find_target(
     target: str | None, columns: Sequence[str], origin: checks.Origin, *, option: str = "target="
 ) -> str:
@@ -166,11 +110,7 @@ def find_target(
 def features_of(
     table: pandas.DataFrame, feature_names: Sequence[str], origin: checks.Origin
 ) -> np.ndarray:
-    """The features that a model was trained on, float64 (n, d), of a table that may hold others.
-
-    Raises:
-        ValueError: a feature is not among the columns, or is text, blank, NaN or infinite.
-    """
+    """The features that a model was trained on, float64 (n, d), of a table that may hold others."""
     columns = list(table.columns)
     absent = [name for name in feature_names if name not in columns]
     if absent:

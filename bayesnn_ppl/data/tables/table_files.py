@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
+from bayesnn_ppl.data.common.arrays import user_dataset
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.splits import TEST_FRACTION
+from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
-from bayesnn_ppl.data.tables.frames import features_of, from_frame
+from bayesnn_ppl.data.tables.frames import (
+    features_of,
+    find_target,
+    labels_or_numbers,
+    numbers,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -61,13 +67,11 @@ def load_table(
     path = Path(path)
     return from_frame(
         read_table(path),
+        origin_of(path),
+        Preparation(test_fraction, split, standardise),
         name=path.stem,
-        origin=origin_of(path),
         target=target,
         task=task,
-        test_fraction=test_fraction,
-        split=split,
-        standardise=standardise,
         description=f"The table {path.name}.",
     )
 
@@ -117,6 +121,47 @@ def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) ->
     return features_of(table, feature_names, origin_of(path))
 
 
+def from_frame(
+    table: pandas.DataFrame,
+    origin: checks.Origin,
+    preparation: Preparation,
+    *,
+    name: str,
+    target: str | None,
+    task: Task | None,
+    description: str,
+) -> Dataset:
+    """A `Dataset` from a table of numbers and its target column, split by the published rule.
+
+    `origin` describes the table; its target is filled in here.
+    """
+    checks.check_task(task)
+    columns = list(table.columns)
+    target = find_target(target, columns, origin)
+    origin = replace(origin, target=f"The target column `{target}` of {checks.lower(origin.table)}")
+    if len(columns) == 1:
+        raise ValueError(
+            f"{origin.table} has the single column `{columns[0]}`, but a target and at least "
+            "one feature are needed. The columns of a CSV file are told apart by comma, semicolon "
+            "or tab."
+        )
+    checks.check_rows(len(table), origin)
+    features = [column for column in columns if column != target]
+    x = numbers(table, features, origin)
+    y, class_names = labels_or_numbers(table[target], task, origin)
+    return user_dataset(
+        x,
+        y,
+        origin,
+        preparation,
+        name=name,
+        feature_names=features,
+        target_name=target,
+        class_names=class_names,
+        description=description,
+    )
+
+
 def read_table(path: Path) -> pandas.DataFrame:
     """The table of a file, with checked names of the columns."""
     if not path.is_file():
@@ -151,22 +196,14 @@ def _read_parquet(path: Path) -> pandas.DataFrame:
             "example with `table.to_parquet(path)` of pandas."
         ) from error
     columns = [str(column) for column in table.columns]
-    repeated = [name for name, count in Counter(columns).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"The file `{path}` has several columns of one name: "
-            f"{checks.listing(f'`{name}`' for name in repeated)}. Rename or remove them."
-        )
+    checks.check_columns(columns, f"The file `{path}`", "Rename or remove them.")
     return table.set_axis(columns, axis=1).reset_index(drop=True)
 
 
 def origin_of(path: Path, target: str | None = None) -> checks.Origin:
     """How messages speak of a file and, where it is known, of its target column."""
-    parquet = path.suffix.lower() in PARQUET
-    return checks.Origin(
-        table=f"The file `{path}`",
-        target=f"The target column `{target}` of the file `{path}`" if target else "The target",
-        first_row=0 if parquet else 1,
-        counting=f"the {'first row is row 0' if parquet else 'row below the header is row 1'}",
-        missing=_MISSING,
-    )
+    column = f"The target column `{target}` of the file `{path}`" if target else "The target"
+    origin = checks.Origin(f"The file `{path}`", column, missing=_MISSING)
+    if path.suffix.lower() in PARQUET:
+        return origin
+    return replace(origin, first_row=1, counting="the row below the header is row 1")

@@ -20,7 +20,7 @@ from bayesnn_ppl.likelihoods.common.observed import (
     undrawn,
 )
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
-from bayesnn_ppl.priors.elementwise.scale_mixture import CANCELLING
+from bayesnn_ppl.priors.elementwise.unknown_scales import CANCELLING
 
 __all__ = [
     "Kind",

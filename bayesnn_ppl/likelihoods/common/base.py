@@ -8,8 +8,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.identity import describe
 
-__all__ = ["Likelihood", "as_events"]
-
 
 class Likelihood(ABC):
     """From the network's outputs to the distribution of `y`; a frozen dataclass of its settings.

@@ -7,8 +7,6 @@ import numpy as np
 
 from bayesnn_ppl.likelihoods.common.base import Likelihood
 
-__all__ = ["CountLikelihood", "check_exposure_argument"]
-
 
 class CountLikelihood(Likelihood):
     """Counts whose log rate is the network's output, plus the log of an exposure if there is one.
@@ -66,7 +64,7 @@ class CountLikelihood(Likelihood):
 
 
 def check_exposure_argument(exposure: Any) -> int | None:
-    """`exposure` as None or a whole number, counted from the end where it is negative."""
+    """`exposure` as None or an integer, counted from the end where it is negative."""
     if exposure is None:
         return None
     if isinstance(exposure, bool) or not isinstance(exposure, int | np.integer):

@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-__all__ = ["InterpolatedQuantiles"]
-
 
 class InterpolatedQuantiles(dist.Distribution):
     """F(v_l) = τ_l, linear in between; exponential tails outside.

@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 from bayesnn_ppl.likelihoods.common.parameters import Parameter, sampled
 
-__all__ = ["LocationScale"]
-
 
 @dataclass(frozen=True)
 class LocationScale(Likelihood):

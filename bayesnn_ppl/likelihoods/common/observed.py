@@ -8,29 +8,9 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
-__all__ = [
-    "BERNOULLI",
-    "CATEGORICAL",
-    "base_distribution",
-    "drawn",
-    "exactly_observed",
-    "is_label",
-    "is_partly_observed",
-    "likelihood_name",
-    "moments",
-    "predicted_distribution",
-    "predicted_shape",
-    "undrawn",
-]
-
 CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
 BERNOULLI = (dist.BernoulliLogits, dist.BernoulliProbs)
-_WRAPPERS = (
-    dist.Independent,
-    dist.ExpandedDistribution,
-    dist.MaskedDistribution,
-    PseudoLikelihood,
-)
+_WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution, PseudoLikelihood)
 _CENSORED = (
     dist.LeftCensoredDistribution,
     dist.RightCensoredDistribution,
@@ -115,9 +95,6 @@ def moments(fn: Any) -> tuple[Any, Any]:
 
     Where the distribution has no closed form, those of 1000 samples. They come from the same random
     numbers for every draw of the weights, so that chains are compared without their noise.
-
-    Raises:
-        ValueError: the distribution has neither moments nor samples.
     """
     base, shape = predicted_distribution(fn), predicted_shape(fn)
     try:

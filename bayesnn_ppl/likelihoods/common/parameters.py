@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive, whole_number
 
-__all__ = ["check_outputs_argument", "checked_scale", "fixed_or_learned", "sampled"]
-
 type Parameter = float | tuple[float, ...] | dist.Distribution
 
 
@@ -24,30 +22,20 @@ def sampled(site: str, value: Any, *, count: int | None = None) -> Any:
 
 
 def fixed_or_learned(value: Any, what: str) -> float | dist.Distribution:
-    """`value` as a positive number, or as a prior over the positive reals.
-
-    Raises:
-        TypeError: neither a number nor a distribution.
-        ValueError: a number that is not positive and finite, or a prior that is no prior of one
-            positive number.
-    """
+    """`value` as a positive number, or as a prior over the positive reals."""
     if not isinstance(value, dist.Distribution):
         return positive(value, what)
     _check_positive(value, what)
     if value.shape():
         raise ValueError(
-            f"The prior of {_inside(what)} must be one of a single number, but its draws have "
-            f"shape {tuple(value.shape())}."
+            f"The prior of {what[0].lower()}{what[1:]} must be one of a single number, but its "
+            f"draws have shape {tuple(value.shape())}."
         )
     return value
 
 
 def checked_scale(scale: Any, outputs: int | None, *, per_output: bool) -> tuple[Any, int | None]:
-    """A noise scale that fits the outputs, and how many are to be sampled: None for one.
-
-    Raises:
-        TypeError, ValueError: see `likelihoods.gaussian`.
-    """
+    """A noise scale that fits the outputs, and how many are to be sampled: None for one."""
     outputs = check_outputs_argument(outputs)
     several = outputs is not None and outputs > 1
     if per_output and not several:
@@ -89,7 +77,7 @@ def checked_scale(scale: Any, outputs: int | None, *, per_output: bool) -> tuple
 
 
 def check_outputs_argument(outputs: Any) -> int | None:
-    """`outputs` as None or a whole number of at least 1."""
+    """`outputs` as None or an integer of at least 1."""
     return None if outputs is None else whole_number(outputs, "`outputs`", at_least=1)
 
 
@@ -102,7 +90,3 @@ def _check_positive(prior: dist.Distribution, what: str) -> None:
             f"{prior.support}. Take one over the positive reals, such as "
             "`dist.HalfNormal(1.0)` or `dist.LogNormal(0.0, 1.0)`."
         )
-
-
-def _inside(what: str) -> str:
-    return what[0].lower() + what[1:]

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-__all__ = ["PseudoLikelihood"]
-
 
 class PseudoLikelihood(dist.Distribution):
     """At the site `"y"`: its `log_prob` trains; `base_dist` predicts and scores.

@@ -7,8 +7,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["BernoulliLikelihood", "bernoulli_likelihood"]
-
 
 @dataclass(frozen=True)
 class BernoulliLikelihood(Likelihood):
@@ -19,8 +17,7 @@ class BernoulliLikelihood(Likelihood):
 
     def distribution(self, outputs: Any, **parameters: Any) -> dist.Distribution:
         """Bernoulli with the outputs as logits; a last axis of length 1 is dropped."""
-        self.check_outputs(outputs)
-        return as_events(dist.Bernoulli(logits=outputs[..., 0] if self.outputs == 1 else outputs))
+        return as_events(dist.Bernoulli(logits=self.elements(outputs)))
 
 
 def bernoulli_likelihood(*, outputs: int | None = 1) -> BernoulliLikelihood:

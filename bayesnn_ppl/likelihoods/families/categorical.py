@@ -8,8 +8,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["CategoricalLikelihood", "categorical_likelihood"]
-
 
 @dataclass(frozen=True)
 class CategoricalLikelihood(Likelihood):

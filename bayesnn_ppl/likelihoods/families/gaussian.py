@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.likelihoods.common.location_scale import LocationScale
 from bayesnn_ppl.likelihoods.common.parameters import checked_scale
 
-__all__ = ["Gaussian", "gaussian_likelihood"]
-
 
 @dataclass(frozen=True)
 class Gaussian(LocationScale):

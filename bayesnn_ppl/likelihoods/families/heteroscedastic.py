@@ -10,8 +10,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["Heteroscedastic", "heteroscedastic_likelihood"]
-
 _LINKS = {"softplus": jax.nn.softplus, "exp": jnp.exp}
 
 

@@ -10,8 +10,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive, whole_number
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["MixtureDensity", "mixture_density_likelihood"]
-
 
 @dataclass(frozen=True)
 class MixtureDensity(Likelihood):
@@ -52,7 +50,7 @@ def mixture_density_likelihood(
             (N, 3·D·C), along the last axis the D × C logits, then the means, then the raw scales.
 
     Raises:
-        TypeError: `components` or `targets` is not a whole number.
+        TypeError: `components` or `targets` is not an integer.
         ValueError: one of them below 1, or a floor that is not positive.
 
     References:

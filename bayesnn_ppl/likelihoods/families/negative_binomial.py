@@ -14,8 +14,6 @@ from bayesnn_ppl.likelihoods.common.parameters import (
     sampled,
 )
 
-__all__ = ["NegativeBinomial", "negative_binomial_likelihood"]
-
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):
@@ -62,7 +60,7 @@ def negative_binomial_likelihood(
 
     Raises:
         TypeError, ValueError: a concentration that is not positive, a prior that is not over the
-            positive reals, `outputs` that is not a whole number of at least 1, or `exposure` that
+            positive reals, `outputs` that is not an integer of at least 1, or `exposure` that
             is not one. Negative or fractional targets, exposures that are not positive and a
             column that is not there are refused when the program meets the data.
 

@@ -16,8 +16,6 @@ from numpyro.distributions.transforms import SimplexToOrderedTransform
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
-__all__ = ["Ordinal", "ordinal_likelihood"]
-
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):

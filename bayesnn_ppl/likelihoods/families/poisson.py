@@ -10,8 +10,6 @@ from bayesnn_ppl.likelihoods.common.base import as_events
 from bayesnn_ppl.likelihoods.common.exposure import CountLikelihood, check_exposure_argument
 from bayesnn_ppl.likelihoods.common.parameters import check_outputs_argument
 
-__all__ = ["PoissonLikelihood", "poisson_likelihood"]
-
 
 @dataclass(frozen=True)
 class PoissonLikelihood(CountLikelihood):
@@ -43,7 +41,7 @@ def poisson_likelihood(
             are predicted by rows with 1 there.
 
     Raises:
-        TypeError, ValueError: `outputs` is not a whole number of at least 1, or `exposure` is not
+        TypeError, ValueError: `outputs` is not an integer of at least 1, or `exposure` is not
             one. Negative or fractional targets, exposures that are not positive and a column that
             is not there are refused when the program meets the data.
 

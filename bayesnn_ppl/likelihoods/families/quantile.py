@@ -13,12 +13,6 @@ from bayesnn_ppl.likelihoods.common.interpolated_quantiles import InterpolatedQu
 from bayesnn_ppl.likelihoods.common.parameters import fixed_or_learned, sampled
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 
-__all__ = [
-    "AsymmetricLaplacePseudoLikelihood",
-    "QuantilePseudoLikelihood",
-    "quantile_pseudo_likelihood",
-]
-
 
 class AsymmetricLaplacePseudoLikelihood(PseudoLikelihood):
     """Trains by Σ_l log AL(y; f_l, s_l, τ_l); predicts by the quantiles, interpolated.

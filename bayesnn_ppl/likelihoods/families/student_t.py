@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.likelihoods.common.location_scale import LocationScale
 from bayesnn_ppl.likelihoods.common.parameters import checked_scale, fixed_or_learned, sampled
 
-__all__ = ["StudentT", "student_t_likelihood"]
-
 
 @dataclass(frozen=True)
 class StudentT(LocationScale):

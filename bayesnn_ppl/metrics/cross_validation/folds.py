@@ -11,8 +11,6 @@ from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.metrics.cross_validation.refits import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut
 
-__all__ = ["k_fold"]
-
 type Fit = Callable[[Any, Any, int], Any]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arguments import readable
 
-__all__ = ["CrossValidation"]
-
 
 @readable
 @dataclass(frozen=True, eq=False)

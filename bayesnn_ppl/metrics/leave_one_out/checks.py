@@ -9,13 +9,6 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
 
-__all__ = [
-    "likelihood_temperature",
-    "refuse_unweightable",
-    "require_training_data",
-    "training_log_likelihood",
-]
-
 GROUP = "log_likelihood"
 # A tail is a fifth of so few draws, and the Pareto fit needs five in it.
 _FEWEST_DRAWS = 25
@@ -28,16 +21,14 @@ def training_log_likelihood(
 
     Without x and y: of the posterior's group "log_likelihood", its own training data, or the probe
     of the run where that is the training data.
-
-    Raises:
-        ValueError: see `loo`.
     """
     run = posterior.provenance
     refuse_unweightable(run)
     temperature = likelihood_temperature(run, posterior.statistics)
     if x is None and y is None:
-        kept = _kept_group(posterior)
-        if kept is not None:
+        children = posterior.tree.children
+        if GROUP in children and not posterior.tree[GROUP].attrs.get("tempered"):
+            kept = posterior.tree[GROUP]["y"].values
             _require_draws(kept.shape[0] * kept.shape[1])
             return kept, temperature
         data = getattr(posterior, "data", None)
@@ -48,12 +39,6 @@ def training_log_likelihood(
         _require_draws(int(np.prod([posterior.tree[group].sizes[d] for d in ("chain", "draw")])))
     require_training_data(posterior, x, y)
     return np.asarray(posterior.log_likelihood(x, y)), temperature
-
-
-def _kept_group(posterior: Any) -> NDArray[Any] | None:
-    if GROUP not in posterior.tree.children or posterior.tree[GROUP].attrs.get("tempered"):
-        return None
-    return posterior.tree[GROUP]["y"].values
 
 
 def refuse_unweightable(run: Mapping[str, Any]) -> None:
@@ -78,11 +63,7 @@ def refuse_unweightable(run: Mapping[str, Any]) -> None:
 
 
 def likelihood_temperature(run: Mapping[str, Any], statistics: Mapping[str, Any]) -> float:
-    """T of the likelihood in the draws' density, both temperatures together.
-
-    Raises:
-        ValueError: it changed over the kept draws, or the run was no sampler's.
-    """
+    """T of the likelihood in the draws' density, both temperatures together."""
     kernel = run.get("kernel_settings", {})
     whole = float(run.get("posterior_temperature", 1.0))
     recorded = statistics.get("temperature")

@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["WeightedScore", "log_weights", "relative_efficiency", "weighted_score"]
-
 # How far beyond the draws at hand the tail is followed: to what one draw in 30 S exceeds.
 _BEYOND = 30.0
 _FARTHEST = 1e6  # for the mean of the tail, which is finite where k < 1
@@ -35,10 +33,9 @@ class WeightedScore(NamedTuple):
 
 
 def relative_efficiency(log_p: NDArray[Any]) -> NDArray[np.float64]:
-    """Bulk ESS over S; of ranks, so that it is that of the weights as well, at any temperature.
+    """Bulk ESS over S of log p(y_i|θ_s), (chain, draw, N).
 
-    Args:
-        log_p: log p(y_i|θ_s), (chain, draw, N).
+    It is of ranks, and so that of the weights as well, at any temperature.
     """
     from arviz_stats.base import array_stats
 

@@ -27,8 +27,6 @@ from bayesnn_ppl.metrics.leave_one_out.importance_weights import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["LeaveOneOut", "loo", "loo_weights"]
-
 _MOST_NAMED = 8
 # Above it the variance of the weights is infinite, and errors have heavy tails.
 _LARGE_ERRORS = 0.5

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import loo_weights
 
-__all__ = ["loo_pit"]
-
 
 def loo_pit(posterior: Any, x: Any = None, y: Any = None, *, seed: int = 0) -> NDArray[np.float64]:
     r"""p(ỹ_i ≤ y_i | all other rows): uniform on (0, 1) if predictions are calibrated.

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import whole_number
-from bayesnn_ppl.plots.figure import new_figure, palette, percent, styled, vector
+from bayesnn_ppl.plots.figure import new_figure, palette, percent, require_shares, styled, vector
 
 BAND = 0.95
 
@@ -35,12 +35,8 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
 
     promised = vector("nominal", nominal)
     observed = vector("empirical", empirical, length=promised.size, like="nominal")
-    for name, values in (("nominal", promised), ("empirical", observed)):
-        if values.min() < 0 or values.max() > 1:
-            raise ValueError(
-                f"`{name}` reaches from {values.min():g} to {values.max():g}, but coverage is a "
-                "share between 0 and 1. Divide percentages by 100."
-            )
+    require_shares("nominal", promised, "coverage is a share")
+    require_shares("empirical", observed, "coverage is a share")
     n = whole_number(n, "`n`, the number of observations,", at_least=1)
 
     order = np.argsort(promised, kind="stable")
@@ -55,11 +51,8 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
     axis.plot(
         promised[order], observed[order], color=palette(0), marker="o", label="this posterior"
     )
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, 1)
-    axis.set_aspect("equal")
-    axis.set_xlabel("probability of the predictive interval")
-    axis.set_ylabel("share of observations inside")
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axis.set(xlabel="probability of the predictive interval", ylabel="share of observations inside")
     axis.set_title(f"Coverage of the predictive intervals, n = {n}")
     axis.legend(loc="upper left")
     return figure

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.diagnostics.convergence.rank_uniformity import ecdf_band
-from bayesnn_ppl.plots.figure import new_figure, palette, percent, styled, vector
+from bayesnn_ppl.plots.figure import new_figure, percent, styled, vector
+from bayesnn_ppl.plots.predictions.calibration import draw_difference, draw_histogram
 
 _LEVELS = 99  # at which the distribution function is looked at
 
@@ -30,8 +31,6 @@ def plot_pit(values: ArrayLike, *, false_alarm: float = 0.05) -> Figure:
     References:
         Säilynoja, Bürkner, Vehtari (2022), arXiv:2103.10522.
     """
-    from scipy.stats import binom
-
     pit = vector("values", values)
     if pit.size < 2 or pit.min() < 0 or pit.max() > 1:
         raise ValueError(
@@ -42,24 +41,10 @@ def plot_pit(values: ArrayLike, *, false_alarm: float = 0.05) -> Figure:
     bins = int(np.clip(count // 10, 2, 20))
     figure = new_figure(width=8.0, height=3.0)
     left, right = figure.subplots(1, 2)
-    tail = false_alarm / (2 * bins)
-    low, high = binom.ppf([tail, 1 - tail], count, 1 / bins)
-    counts = np.histogram(pit, bins, (0, 1))[0]
-    left.axhspan(low, high, color="0.88", zorder=0)
-    left.axhline(count / bins, color="0.3", linestyle="--", linewidth=1.0)
-    left.stairs(counts, np.linspace(0, 1, bins + 1), fill=True, color=palette(0), alpha=0.75)
-    left.set_xlim(0, 1)
-    left.set_ylim(0, 1.08 * max(high, counts.max()))
+    draw_histogram(left, np.histogram(pit, bins, (0, 1))[0], false_alarm)
     left.set_ylabel("rows")
-    z, lower, upper = ecdf_band(count, _LEVELS, false_alarm=false_alarm)
-    below = (pit[:, None] < z).mean(axis=0)
-    ends = np.concatenate([[0.0], z, [1.0]])
-    shown = [np.concatenate([[0.0], line - z, [0.0]]) for line in (lower, upper, below)]
-    right.fill_between(ends, shown[0], shown[1], color="0.88", linewidth=0, zorder=0)
-    right.axhline(0.0, color="0.3", linestyle="--", linewidth=1.0)
-    right.plot(ends, shown[2], color=palette(1), linewidth=1.5)
-    right.set_xlim(0, 1)
-    right.set_ylabel("ECDF difference")
+    z = ecdf_band(count, _LEVELS, false_alarm=false_alarm)[0]
+    draw_difference(right, (pit[:, None] < z).mean(axis=0), count, false_alarm)
     for axis in (left, right):
         axis.set_xlabel("probability integral transform")
     figure.suptitle(f"{count} rows, with the {percent(1 - false_alarm)} band of uniform values")

@@ -1,5 +1,7 @@
 """Would data like these come from the model?"""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -42,22 +44,14 @@ def plot_posterior_predictive(
     # So many steps as can be seen.
     level = np.unique(np.linspace(0, seen.size - 1, min(seen.size, _MOST_STEPS)).astype(int))
     share = (level + 1) / seen.size
-    for index, values in enumerate(np.sort(made[chosen], axis=1)):
-        axis.plot(
-            values[level],
-            share,
-            drawstyle="steps-post",
-            color=palette(0),
-            alpha=0.2,
-            linewidth=0.8,
-            label=f"{len(chosen)} draws" if index == 0 else None,
-        )
+    faint: dict[str, Any] = {"color": palette(0), "alpha": 0.2, "linewidth": 0.8}
+    curves = np.sort(made[chosen], axis=1)[:, level].T
+    lines = axis.plot(curves, share, drawstyle="steps-post", **faint)
+    lines[0].set_label(f"{len(chosen)} draws")
     axis.plot(
         seen[level], share, drawstyle="steps-post", color="0.1", linewidth=1.8, label="observed"
     )
-    axis.set_ylim(0, 1.01)
-    axis.set_xlabel(with_unit("target", unit))
-    axis.set_ylabel("share of rows at or below")
+    axis.set(ylim=(0, 1.01), xlabel=with_unit("target", unit), ylabel="share of rows at or below")
     axis.set_title("Targets of the training rows, and data sets of the posterior")
     axis.legend(loc="upper left")
     return figure

@@ -52,19 +52,11 @@ def plot_predicted_observed(
         axis.vlines(
             observed[chosen], low[chosen], high[chosen], color=color, alpha=0.35, linewidth=0.8
         )
-        axis.plot(
-            observed[chosen],
-            center[chosen],
-            linestyle="none",
-            marker="o",
-            markersize=3,
-            color=color,
-            label=f"{word} its interval: {percent(float(np.mean(chosen)))}",
-        )
+        label = f"{word} its interval: {percent(float(np.mean(chosen)))}"
+        axis.plot(observed[chosen], center[chosen], "o", markersize=3, color=color, label=label)
     ends = min(observed.min(), low.min()), max(observed.max(), high.max())
     axis.plot(ends, ends, color="0.3", linestyle="--", linewidth=1.0, label="predicted = observed")
-    axis.set_aspect("equal")
-    axis.set_xlabel(with_unit("observed", unit))
+    axis.set(aspect="equal", xlabel=with_unit("observed", unit))
     axis.set_ylabel(with_unit("predicted: mean and interval", unit))
     axis.set_title(f"Predicted against observed: RMSE {rmse:.3g}" + (f" {unit}" if unit else ""))
     axis.legend(loc="best")

@@ -1,5 +1,7 @@
 """The predictive distribution along one input: mean, interval and what the model is unsure of."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -9,6 +11,7 @@ from bayesnn_ppl.plots.figure import (
     new_figure,
     palette,
     percent,
+    require_level,
     styled,
     vector,
     with_unit,
@@ -67,38 +70,24 @@ def plot_band(
             f"`{given}` was given without `{missing}`. The training data are drawn as points: "
             "give both, or neither."
         )
-    if level is not None and not 0 < level < 1:
-        raise ValueError(
-            f"`level` is {level}, but the probability inside the interval lies strictly between 0 "
-            "and 1. For 90 % give `level=0.9`."
-        )
+    if level is not None:
+        require_level(level, "the probability inside the interval")
     share = "" if level is None else f"{percent(level)} "
     order = np.argsort(points, kind="stable")
     axis_x = points[order]
 
     figure = new_figure(width=6.0, height=3.8)
     axis = figure.subplots()
-    axis.fill_between(
-        axis_x,
-        low[order],
-        high[order],
-        color=palette(0),
-        alpha=0.2,
-        linewidth=0,
-        label=f"{share}interval of an observation",
-    )
+    blue: dict[str, Any] = {"color": palette(0), "linewidth": 0}
+    label = f"{share}interval of an observation"
+    axis.fill_between(axis_x, low[order], high[order], alpha=0.2, label=label, **blue)
     if epistemic is not None:
         inner_low, inner_high = interval(
             ("epistemic[0]", "epistemic[1]"), epistemic, length=points.size, like="x"
         )
+        label = f"{share}interval of the function (epistemic)"
         axis.fill_between(
-            axis_x,
-            inner_low[order],
-            inner_high[order],
-            color=palette(0),
-            alpha=0.35,
-            linewidth=0,
-            label=f"{share}interval of the function (epistemic)",
+            axis_x, inner_low[order], inner_high[order], alpha=0.35, label=label, **blue
         )
     axis.plot(axis_x, center[order], color=palette(0), label="predictive mean")
     if truth is not None:
@@ -107,17 +96,8 @@ def plot_band(
     if x_train is not None and y_train is not None:
         inputs = vector("x_train", x_train)
         targets = vector("y_train", y_train, length=inputs.size, like="x_train")
-        axis.plot(
-            inputs,
-            targets,
-            linestyle="none",
-            marker="o",
-            markersize=3,
-            color="0.15",
-            label="training data",
-        )
-    axis.set_xlabel(with_unit(x_label, x_unit))
-    axis.set_ylabel(with_unit(y_label, unit))
+        axis.plot(inputs, targets, "o", markersize=3, color="0.15", label="training data")
+    axis.set(xlabel=with_unit(x_label, x_unit), ylabel=with_unit(y_label, unit))
     axis.set_title(f"Posterior predictive distribution of {y_label}")
     figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -5,7 +5,14 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.metrics.calibration import Reliability
-from bayesnn_ppl.plots.figure import new_figure, palette, require_finite, styled, vector
+from bayesnn_ppl.plots.figure import (
+    new_figure,
+    palette,
+    require_finite,
+    require_shares,
+    styled,
+    vector,
+)
 
 
 @styled
@@ -61,11 +68,7 @@ def plot_reliability(
     for name, values in (("confidence", confidence), ("accuracy", accuracy)):
         column = vector(name, values, length=weights.size, like="weight", finite=False)[filled]
         require_finite(name, column)
-        if column.min() < 0 or column.max() > 1:
-            raise ValueError(
-                f"`{name}` reaches from {column.min():g} to {column.max():g}, but it is a "
-                "probability between 0 and 1. Divide percentages by 100."
-            )
+        require_shares(name, column, "it is a probability")
         columns.append(column)
     order = np.argsort(columns[0], kind="stable")
     claimed, right, share = columns[0][order], columns[1][order], share[order]
@@ -76,13 +79,10 @@ def plot_reliability(
     top.plot([0, 1], [0, 1], color="0.3", linestyle="--", linewidth=1.0, label="calibrated")
     top.vlines(claimed, claimed, right, color=palette(1), linewidth=2.0, label="gap")
     top.plot(claimed, right, color=palette(0), marker="o", label="this posterior")
-    top.set_xlim(0, 1)
-    top.set_ylim(0, 1)
-    top.set_ylabel("accuracy")
+    top.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     top.set_title(f"Reliability: expected calibration error {error:.3f}")
     top.legend(loc="upper left")
     bottom.vlines(claimed, 0, share, color=palette(0), linewidth=5.0)
     bottom.set_ylim(bottom=0)
-    bottom.set_ylabel("share of\npredictions")
-    bottom.set_xlabel("confidence")
+    bottom.set(ylabel="share of\npredictions", xlabel="confidence")
     return figure

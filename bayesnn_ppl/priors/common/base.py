@@ -9,8 +9,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import natural, near_misses
 from bayesnn_ppl.core.identity import describe
 
-__all__ = ["NetworkPrior", "ParameterPrior", "Prior", "Shapes"]
-
 type Shapes = Mapping[str, tuple[int, ...]]
 type ParameterPrior = dist.Distribution | Callable[[str, tuple[int, ...]], dist.Distribution]
 
@@ -63,6 +61,16 @@ class NetworkPrior:
 
 
 type Prior = ParameterPrior | NetworkPrior | Mapping[str, ParameterPrior | NetworkPrior]
+
+
+def check_others(others: Any) -> None:
+    """Raise TypeError unless `others` is None or the prior of one parameter."""
+    one = isinstance(others, dist.Distribution) or callable(others)
+    if others is not None and (isinstance(others, NetworkPrior) or not one):
+        raise TypeError(
+            "`others` must be a distribution or a function (name, shape) -> Distribution, not "
+            f"{others!r}."
+        )
 
 
 def _match_names(shapes: Shapes, given: Iterable[str]) -> None:

@@ -13,15 +13,6 @@ from numpyro.distributions import constraints
 from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Prior, Shapes
 from bayesnn_ppl.priors.common.patterns import ByName, by_name
 
-__all__ = [
-    "checked_prior",
-    "constrained",
-    "distribution_of",
-    "innermost",
-    "lower_bound",
-    "sample_parameter",
-]
-
 
 @dataclass(frozen=True)
 class _Constrained:
@@ -53,13 +44,7 @@ def constrained(prior: ParameterPrior) -> _Constrained:
 
 
 def distribution_of(prior: Any, name: str, shape: tuple[int, ...]) -> dist.Distribution:
-    """The prior of one parameter, held against the parameter.
-
-    Raises:
-        TypeError: it is no distribution.
-        ValueError: event or batch do not fit the shape, the law is improper or discrete, its
-            support is not the real line (and the prior not `constrained`), or a scale is infinite.
-    """
+    """The prior of one parameter, checked against the parameter."""
     while isinstance(prior, ByName):
         prior = prior.entry(name, shape)
     found = prior if isinstance(prior, dist.Distribution) else prior(name, shape)
@@ -157,13 +142,7 @@ def _check_settings(found: dist.Distribution, name: str) -> None:
 def checked_prior(
     prior: Prior, shapes: Shapes
 ) -> Callable[[str, tuple[int, ...]], dist.Distribution]:
-    """The prior as a function `(name, shape) -> Distribution` that is known to fit `shapes`.
-
-    Raises:
-        TypeError: `prior` is none of the forms a prior may have.
-        ValueError: a parameter without a prior, a pattern that matches no parameter, or
-            (when called) a distribution that does not fit the parameter.
-    """
+    """The prior as a function `(name, shape) -> Distribution` that is known to fit `shapes`."""
     if isinstance(prior, Mapping):
         prior = by_name(prior)
     if isinstance(prior, ByName):

@@ -10,8 +10,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes
 
-__all__ = ["ByName", "by_name"]
-
 
 @dataclass(frozen=True)
 class ByName:

@@ -3,12 +3,11 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive
-
-__all__ = ["ScaledPrior", "checked_scales", "inputs_of", "outputs_of"]
 
 
 def inputs_of(name: str, shape: tuple[int, ...]) -> int:
@@ -31,7 +30,7 @@ def _is_embedding(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ScaledPrior(ABC):
-    """Independent weights of one law; a subclass says which.
+    """Independent weights of one distribution; a subclass says which.
 
     Attributes:
         scale: of parameters with two axes or more, divided by √fan-in where `fan_in` is set.
@@ -45,21 +44,28 @@ class ScaledPrior(ABC):
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
         if len(shape) < 2:
-            return self.law(self.bias_scale)
-        return self.law(self.scale / (math.sqrt(inputs_of(name, shape)) if self.fan_in else 1.0))
+            return self.distribution(self.bias_scale)
+        size = math.sqrt(inputs_of(name, shape)) if self.fan_in else 1.0
+        return self.distribution(self.scale / size)
 
     @abstractmethod
-    def law(self, scale: float) -> dist.Distribution:
-        """The law of one weight."""
+    def distribution(self, scale: float) -> dist.Distribution:
+        """The distribution of one weight."""
 
 
 def checked_scales(
     scale: float, bias_scale: float | None, fan_in: bool
 ) -> tuple[float, float, bool]:
     """The fields of a `ScaledPrior`; TypeError or ValueError unless they are what they must be."""
-    if not isinstance(fan_in, bool):
-        raise TypeError(f"The prior's fan_in must be True or False, not {fan_in!r}.")
+    checked_flag(fan_in, "The prior's fan_in")
     scale = positive(scale, "The prior's scale")
     if bias_scale is not None:
         bias_scale = positive(bias_scale, "The prior's bias_scale")
     return scale, scale if bias_scale is None else bias_scale, fan_in
+
+
+def checked_flag(value: Any, what: str) -> bool:
+    """`value`; TypeError unless True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}.")
+    return value

@@ -10,8 +10,6 @@ from bayesnn_ppl.priors.common.base import NetworkPrior, Prior, Shapes
 from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.patterns import ByName, by_name
 
-__all__ = ["assembled"]
-
 
 class _OneOwner(Messenger):
     """Refuses a site that another entry of the table samples too."""

@@ -11,8 +11,6 @@ from numpyro.distributions.transforms import AffineTransform
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 
-__all__ = ["bernoulli_weights"]
-
 
 @dataclass(frozen=True)
 class _BernoulliWeights:

@@ -8,8 +8,6 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.scaling import inputs_of, outputs_of
 
-__all__ = ["fan_in_normal", "glorot_normal", "he_normal"]
-
 
 @dataclass(frozen=True)
 class _FanInNormal:

@@ -13,8 +13,6 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.scaling import ScaledPrior, checked_scales
 
-__all__ = ["GeneralisedNormal", "generalised_normal"]
-
 
 class GeneralisedNormal(dist.Distribution):
     """Density p/(2·s·Γ(1/p)) · exp(-|w/s|^p).
@@ -71,7 +69,7 @@ class GeneralisedNormal(dist.Distribution):
 class _GeneralisedNormal(ScaledPrior):
     power: float
 
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return GeneralisedNormal(self.power, scale)
 
 

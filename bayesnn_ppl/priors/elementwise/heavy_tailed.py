@@ -7,21 +7,19 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.scaling import ScaledPrior, checked_scales
 
-__all__ = ["cauchy", "laplace", "logistic", "student_t"]
-
 
 class _Laplace(ScaledPrior):
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return dist.Laplace(0.0, scale)
 
 
 class _Logistic(ScaledPrior):
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return dist.Logistic(0.0, scale)
 
 
 class _Cauchy(ScaledPrior):
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return dist.Cauchy(0.0, scale)
 
 
@@ -29,7 +27,7 @@ class _Cauchy(ScaledPrior):
 class _StudentT(ScaledPrior):
     degrees_of_freedom: float
 
-    def law(self, scale: float) -> dist.Distribution:
+    def distribution(self, scale: float) -> dist.Distribution:
         return dist.StudentT(self.degrees_of_freedom, 0.0, scale)
 
 

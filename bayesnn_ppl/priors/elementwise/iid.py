@@ -7,8 +7,6 @@ import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive
 
-__all__ = ["normal"]
-
 
 @dataclass(frozen=True)
 class _Normal:

@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.priors.common.scaling import inputs_of
-
-__all__ = ["normal_mixture", "spike_and_slab"]
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,7 @@ def normal_mixture(
             f"The weights of the prior's mixture must have sum 1, not {sum(weights)}: divide "
             "them by it."
         )
-    if not isinstance(fan_in, bool):
-        raise TypeError(f"The prior's fan_in must be True or False, not {fan_in!r}.")
-    return _NormalMixture(weights, scales, means, fan_in)
+    return _NormalMixture(weights, scales, means, checked_flag(fan_in, "The prior's fan_in"))
 
 
 def _finite(value: object) -> float:

@@ -14,8 +14,6 @@ from numpyro.distributions import constraints
 from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 
-__all__ = ["Flat", "jeffreys"]
-
 _ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 
 

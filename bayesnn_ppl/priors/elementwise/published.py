@@ -7,8 +7,6 @@ from bayesnn_ppl.priors.common.base import ParameterPrior
 from bayesnn_ppl.priors.elementwise.fan_in import he_normal
 from bayesnn_ppl.priors.elementwise.iid import normal
 
-__all__ = ["bnn_hmc", "cold_posterior_bnn"]
-
 
 def bnn_hmc(weight_decay: float) -> ParameterPrior:
     """bnn_hmc's prior: N(0, 1/weight_decay) on every parameter, biases and norms included.

@@ -11,16 +11,13 @@ import numpyro.distributions as dist
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.common.fitting import sample_parameter
-from bayesnn_ppl.priors.common.scaling import inputs_of
-from bayesnn_ppl.priors.elementwise.scale_mixture import (
-    checked_flag,
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.priors.elementwise.unknown_scales import (
     checked_site_name,
     sample_scaled,
     site_of,
 )
 from bayesnn_ppl.priors.structured.hierarchy import checked_over, group_of
-
-__all__ = ["horseshoe", "regularised_horseshoe"]
 
 
 @dataclass(frozen=True)

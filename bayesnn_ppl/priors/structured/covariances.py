@@ -6,18 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["cholesky_of", "lower_triangle"]
-
 
 def cholesky_of(matrix: Any, what: str) -> Any:
     """The lower Cholesky factor L of Σ = L Lᵀ, or an error that says what is wrong with Σ.
 
     A matrix that is known only when the program runs, because the prior samples parts of it, is
     factored there and not checked.
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: not square, not finite, not symmetric, or not positive definite.
     """
     if isinstance(matrix, jax.core.Tracer):
         return jnp.linalg.cholesky(matrix)

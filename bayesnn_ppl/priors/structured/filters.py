@@ -12,11 +12,9 @@ from numpyro.distributions import constraints
 from numpyro.distributions.util import validate_sample
 
 from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior
+from bayesnn_ppl.priors.common.base import ParameterPrior, check_others
 from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
-
-__all__ = ["FilterNormal", "correlated_filters"]
 
 
 class FilterNormal(dist.Distribution):
@@ -114,13 +112,7 @@ def correlated_filters(
         Fortuin et al. (2022), arXiv:2102.06571.
     """
     scale = positive(scale, "The prior's scale")
-    if isinstance(others, NetworkPrior) or not (
-        others is None or isinstance(others, dist.Distribution) or callable(others)
-    ):
-        raise TypeError(
-            "`others` must be a distribution or a function (name, shape) -> Distribution, not "
-            f"{others!r}."
-        )
+    check_others(others)
     length_scale = positive(length_scale, "The prior's length_scale")
     if length_scale > 1e4:
         raise ValueError(

@@ -10,10 +10,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.util import validate_sample
 
-from bayesnn_ppl.priors.common.scaling import inputs_of
-from bayesnn_ppl.priors.elementwise.scale_mixture import checked_flag
-
-__all__ = ["GateBlocks", "lstm_gates"]
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 
 _GATES = ("input", "cell", "forget", "output")
 

@@ -11,19 +11,16 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
-from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes
+from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes, check_others
 from bayesnn_ppl.priors.common.fitting import sample_parameter
-from bayesnn_ppl.priors.common.scaling import inputs_of
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
-from bayesnn_ppl.priors.elementwise.scale_mixture import (
-    checked_flag,
-    checked_scale_law,
+from bayesnn_ppl.priors.elementwise.unknown_scales import (
+    checked_scale_prior,
     checked_site_name,
     sample_scaled,
     site_of,
 )
-
-__all__ = ["checked_over", "group_of", "hierarchical", "residual_blocks"]
 
 _SHARED = ("network", "layer", "block")
 _BY_AXIS = {"unit": 2, "input": 2, "filter_group": 3, "weight": 0}  # axes that a parameter needs
@@ -195,16 +192,10 @@ def hierarchical(
             f"`others` has no use with over={over!r}, which has a scale for every parameter. A "
             "table by name gives some parameters another prior."
         )
-    if isinstance(others, NetworkPrior) or not (
-        others is None or callable(others) or isinstance(others, dist.Distribution)
-    ):
-        raise TypeError(
-            "`others` must be a distribution or a function (name, shape) -> Distribution, not "
-            f"{others!r}."
-        )
+    check_others(others)
     return NetworkPrior(
         _Hierarchical(
-            dist.HalfNormal(1.0) if scale is None else checked_scale_law(scale),
+            dist.HalfNormal(1.0) if scale is None else checked_scale_prior(scale),
             sharing,
             checked_flag(fan_in, "The prior's fan_in"),
             checked_flag(centred, "The prior's centred"),

@@ -12,10 +12,8 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
-from bayesnn_ppl.priors.elementwise.scale_mixture import checked_site_name
+from bayesnn_ppl.priors.elementwise.unknown_scales import checked_site_name
 from bayesnn_ppl.priors.structured.covariances import cholesky_of, lower_triangle
-
-__all__ = ["joint_normal"]
 
 
 @dataclass(frozen=True, eq=False)

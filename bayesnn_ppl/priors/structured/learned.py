@@ -9,11 +9,9 @@ from numpyro.distributions import constraints
 
 from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
-from bayesnn_ppl.priors.common.scaling import inputs_of
-from bayesnn_ppl.priors.elementwise.scale_mixture import checked_flag, checked_site_name, site_of
+from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.priors.elementwise.unknown_scales import checked_site_name, site_of
 from bayesnn_ppl.priors.structured.hierarchy import group_of
-
-__all__ = ["learned_normal"]
 
 _OVER = ("network", "layer", "block", "parameter")
 
@@ -43,11 +41,7 @@ class _LearnedNormal:
 
 
 def learned_normal(
-    scale: float = 1.0,
-    *,
-    over: str = "layer",
-    fan_in: bool = False,
-    name: str = "learned_scale",
+    scale: float = 1.0, *, over: str = "layer", fan_in: bool = False, name: str = "learned_scale"
 ) -> NetworkPrior:
     """w ~ N(0, ψ²), or N(0, ψ²/fan-in), with ψ fitted by `approximations.EmpiricalBayes`.
 

@@ -13,8 +13,6 @@ from numpyro.distributions.transforms import ReshapeTransform
 
 from bayesnn_ppl.priors.structured.covariances import cholesky_of
 
-__all__ = ["flattened_normal", "kronecker_normal", "multivariate_normal"]
-
 type CovarianceOf = Callable[[str, tuple[int, ...]], Any]
 
 

@@ -11,8 +11,6 @@ from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.priors.structured.covariances import cholesky_of
 from bayesnn_ppl.priors.structured.multivariate import flattened_normal
 
-__all__ = ["empirical"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Empirical:

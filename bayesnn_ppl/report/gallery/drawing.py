@@ -1,11 +1,13 @@
 """From runs to a page: trajectories as 16-bit numbers, a still figure, and the script."""
 
 import base64
+import itertools
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
@@ -27,11 +29,12 @@ from bayesnn_ppl.report.gallery.targets import REACH, TARGETS
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["gallery_page"]
-
 _GRID = 96
 _SPAN = 16.0  # half the width of what 16 bits hold; what is farther stands at the edge
+_MIDDLE = (FACTORS.index(1.0), TEMPERATURES.index(1.0))
 _SHORT = 120  # steps of the particles, which are many
+
+type Runs = dict[tuple[str, str, int, int], Run]  # by target, sampler, step and temperature
 
 
 def gallery_page(
@@ -65,31 +68,24 @@ def gallery_page(
         for one in name:
             if one not in known:
                 raise ValueError(f"`{one}` is unknown. Known are: {', '.join(known)}.")
-    runs: dict[tuple[str, str, int, int], Run] = {}
+    runs: Runs = {}
     for sampler in samplers:
         if report:
             report(f"{sampler}: {len(targets) * len(FACTORS) * len(TEMPERATURES)} runs")
-        for target in targets:
-            for place, step, temperature in _settings(sampler):
-                key = (target, sampler, *place)
-                if SAMPLERS[sampler].kernel is None:
-                    runs[key] = stein(target, step, temperature, min(draws, _SHORT), seed)
-                else:
-                    runs[key] = run(target, sampler, step, temperature, draws, seed)
+        chosen = SAMPLERS[sampler]
+        for target, i, j in itertools.product(
+            targets, range(len(FACTORS)), range(len(TEMPERATURES))
+        ):
+            step, temperature = FACTORS[i] * chosen.step, TEMPERATURES[j]
+            if chosen.kernel is None:
+                found = stein(target, step, temperature, min(draws, _SHORT), seed)
+            else:
+                found = run(target, sampler, step, temperature, draws, seed)
+            runs[target, sampler, i, j] = found
     return Page(_page(runs, targets, samplers), {})
 
 
-def _settings(sampler: str) -> Iterator[tuple[tuple[int, int], float, float]]:
-    for i, factor in enumerate(FACTORS):
-        for j, temperature in enumerate(TEMPERATURES):
-            yield (i, j), factor * SAMPLERS[sampler].step, temperature
-
-
-def _page(
-    runs: dict[tuple[str, str, int, int], Run],
-    targets: tuple[str, ...],
-    samplers: tuple[str, ...],
-) -> str:
+def _page(runs: Runs, targets: tuple[str, ...], samplers: tuple[str, ...]) -> str:
     data = {
         "reach": REACH,
         "span": _SPAN,
@@ -107,34 +103,30 @@ def _page(
         "runs": {"/".join(map(str, key)): _packed(found) for key, found in runs.items()},
     }
     words = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    middle = (FACTORS.index(1.0), TEMPERATURES.index(1.0))
     still = figure(
-        _still(runs, targets, samplers, middle),
+        _still(runs, targets, samplers),
         "still",
         f"{len(targets)} targets (rows) by {len(samplers)} samplers (columns): contours, the "
         "draws of one chain, and the way of its first 40, at temperature 1.",
         "The middle step size at temperature 1: one chain, its draws (blue) and the way of the "
         "first 40 (orange). SVGD: where its particles ended.",
     )
+    parts = [
+        ("all", "All of them", still),
+        ("numbers", "In numbers", _table(runs, targets, samplers)),
+        ("how", "What is shown", _how()),
+    ]
     body = (
         '<section id="play" aria-labelledby="play-title"><h2 id="play-title">Play</h2>'
         '<noscript><p class="verdict">The animation needs scripts; the figure and the table below '
         "do not.</p></noscript>"
-        '<div id="stage"></div></section>'
-        + markup.section("all", "All of them", still)
-        + markup.section("numbers", "In numbers", _table(runs, targets, samplers, middle))
-        + markup.section("how", "What is shown", _how())
+        '<div id="stage"></div></section>' + "".join(markup.section(*part) for part in parts)
     )
     body += f'<script type="application/json" id="runs">{words}</script>'
     return document(
         "Sampler gallery",
         body,
-        contents=[
-            ("play", "Play"),
-            ("all", "All of them"),
-            ("numbers", "In numbers"),
-            ("how", "What is shown"),
-        ],
+        contents=[("play", "Play"), *((name, title) for name, title, _ in parts)],
         subtitle="The library's own kernels on densities in the plane",
         script=assets("gallery/gallery.js"),
         style=assets("gallery/gallery.css"),
@@ -159,26 +151,14 @@ def _how() -> str:
     return "".join(map(markup.paragraph, words))
 
 
-def _table(
-    runs: dict[tuple[str, str, int, int], Run],
-    targets: tuple[str, ...],
-    samplers: tuple[str, ...],
-    middle: tuple[int, int],
-) -> str:
+def _table(runs: Runs, targets: tuple[str, ...], samplers: tuple[str, ...]) -> str:
     rows = []
-    for target in targets:
-        for sampler in samplers:
-            found = runs[target, sampler, *middle]
-            rows.append(
-                [
-                    target,
-                    sampler,
-                    markup.number(float(found.rhat[-1]), 3),
-                    markup.number(float(found.ess[-1]), 3),
-                    "–" if np.isnan(found.accepted) else f"{found.accepted:.0%}",
-                    markup.number(float(found.configurational.mean()), 3),
-                ]
-            )
+    for target, sampler in itertools.product(targets, samplers):
+        found = runs[target, sampler, *_MIDDLE]
+        accepted = "–" if np.isnan(found.accepted) else f"{found.accepted:.0%}"
+        last = float(found.rhat[-1]), float(found.ess[-1]), float(found.configurational.mean())
+        rhat, ess, temperature = (markup.number(value, 3) for value in last)
+        rows.append([target, sampler, rhat, ess, accepted, temperature])
     return markup.table(
         "The middle step size at temperature 1, all draws",
         ["target", "sampler", "R-hat", "ESS", "accepted", "configurational T"],
@@ -196,8 +176,6 @@ def _density(name: str) -> str:
 
 
 def _on_grid(name: str, along: NDArray[np.float64]) -> NDArray[np.float64]:
-    import jax
-
     a, b = np.meshgrid(along, along)
     log_density: Any = jax.vmap(TARGETS[name])
     flat = log_density(jnp.asarray(a.ravel()), jnp.asarray(b.ravel()))
@@ -236,12 +214,7 @@ def _text(array: NDArray[Any]) -> str:
 
 
 @styled
-def _still(
-    runs: dict[tuple[str, str, int, int], Run],
-    targets: tuple[str, ...],
-    samplers: tuple[str, ...],
-    middle: tuple[int, int],
-) -> Figure:
+def _still(runs: Runs, targets: tuple[str, ...], samplers: tuple[str, ...]) -> Figure:
     drawn = new_figure(width=1.3 * len(samplers) + 0.8, height=1.3 * len(targets) + 0.6)
     axes = drawn.subplots(len(targets), len(samplers), squeeze=False, sharex=True, sharey=True)
     along = np.linspace(-REACH, REACH, 60)
@@ -249,7 +222,7 @@ def _still(
         values = _on_grid(target, along)
         levels = values.max() + np.array([-4.5, -2.0, -0.5])
         for j, sampler in enumerate(samplers):
-            axis, found = axes[i, j], runs[target, sampler, *middle]
+            axis, found = axes[i, j], runs[target, sampler, *_MIDDLE]
             axis.contour(along, along, values, levels=levels, colors="0.6", linewidths=0.6)
             chain = found.draws[0][:150]
             particles = SAMPLERS[sampler].kernel is None
@@ -257,9 +230,8 @@ def _still(
             axis.plot(*points.T, ".", markersize=1.6, color=palette(0))
             if not particles:
                 axis.plot(*chain[:40].T, linewidth=0.5, color=palette(1))
-            axis.set(
-                xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[-4, 0, 4], yticks=[-4, 0, 4]
-            )
+            axis.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[-4, 0, 4])
+            axis.set_yticks([-4, 0, 4])
             if i == 0:
                 axis.set_title(sampler, fontsize=9)
         axes[i, 0].set_ylabel(f"{target}\nsecond coordinate", fontsize=7)

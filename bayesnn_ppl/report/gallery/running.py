@@ -27,8 +27,6 @@ from bayesnn_ppl.inference.sampling.sampler import sample
 from bayesnn_ppl.modeling.bayesian_networks import minibatch
 from bayesnn_ppl.report.gallery.targets import TARGETS
 
-__all__ = ["CHAINS", "FACTORS", "SAMPLERS", "TEMPERATURES", "Run", "Sampler", "run", "stein"]
-
 CHAINS = 4
 TEMPERATURES = (0.25, 1.0, 4.0)
 FACTORS = (0.3, 1.0, 3.0)  # of a sampler's own step size
@@ -155,15 +153,7 @@ SAMPLERS = _samplers()
 
 
 def run(target: str, sampler: str, step: float, temperature: float, draws: int, seed: int) -> Run:
-    """Four chains of one sampler.
-
-    Args:
-        target, sampler: names.
-        step: step size, in units of the plane.
-        temperature: of the whole posterior.
-        draws: of each chain; there is no warm-up.
-        seed: of everything random.
-    """
+    """Four chains of one sampler, without warm-up; the step is in units of the plane."""
     chosen = SAMPLERS[sampler]
     weights = np.array([name == target for name in TARGETS], np.float32) / temperature
     rows = _ROWS if chosen.stochastic else 1
@@ -190,16 +180,15 @@ def run(target: str, sampler: str, step: float, temperature: float, draws: int, 
         )
     z = _to_the_end(np.asarray(posterior.draws["u"] * step, np.float32), draws)
     statistics = posterior.statistics
-    kinetic = statistics.get("kinetic_temperature")
-    accepted = statistics.get("acceptance_rate")
-    # The program's weights hold 1/T, so momenta of the tempered density read 1 where T is right.
+    accepted, kinetic = map(statistics.get, ("acceptance_rate", "kinetic_temperature"))
+    if kinetic is not None:
+        # The model's weights hold 1/T, so momenta of the tempered density read 1 where T is right.
+        kinetic = temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2))
     return _looked_at(
         target,
         z,
         accepted=float("nan") if accepted is None else float(np.mean(accepted)),
-        kinetic=None
-        if kinetic is None
-        else temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2)),
+        kinetic=kinetic,
     )
 
 
@@ -212,11 +201,7 @@ def _to_the_end(a: NDArray[Any], draws: int) -> NDArray[Any]:
 
 
 def stein(target: str, rate: float, temperature: float, draws: int, seed: int) -> Run:
-    """Particles of Stein variational gradient descent, by the library's own step and Adam.
-
-    Returns:
-        A `Run` whose chains are particles; R-hat has nothing to say of them and is NaN.
-    """
+    """Particles of SVGD as chains, by the library's own step and Adam; their R-hat is NaN."""
     index = list(TARGETS).index(target)
     weights = jnp.zeros(len(TARGETS)).at[index].set(1.0 / temperature)
     start = 0.7 * jax.random.normal(jax.random.key(seed), (_PARTICLES, 2)) + jnp.array([1.0, 0.5])
@@ -250,18 +235,12 @@ def _looked_at(target: str, z: NDArray[np.float32], *, accepted: float, kinetic:
     # ⟨z - c, ∇U⟩/d is T for any constant c; the origin is near every target.
     configurational = np.clip((z * force).sum(-1) / 2, -1e4, 1e4).mean(0)
     moments = looks(z.shape[1])
-    found: dict[str, list[float]] = {"rhat": [], "ess": []}
-    for count in moments:
-        part = z[:, :count]
-        if kinetic is None and len(z) != CHAINS:  # particles: one set, and no chains
-            found["rhat"].append(np.nan)
-            found["ess"].append(np.nan)
-            continue
-        found["rhat"].append(float(np.max(rhat(part))))
-        found["ess"].append(float(np.min(ess_bulk(part))))
-    return Run(
-        z, np.array(found["rhat"]), np.array(found["ess"]), accepted, configurational, kinetic
-    )
+    found = np.full((2, len(moments)), np.nan)
+    if kinetic is not None or len(z) == CHAINS:  # and no particles: one set, and no chains
+        for place, count in enumerate(moments):
+            part = z[:, :count]
+            found[:, place] = float(np.max(rhat(part))), float(np.min(ess_bulk(part)))
+    return Run(z, found[0], found[1], accepted, configurational, kinetic)
 
 
 def looks(draws: int) -> NDArray[np.int64]:

@@ -5,8 +5,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-__all__ = ["REACH", "TARGETS"]
-
 REACH = 5.0  # half the side of what is drawn
 
 # Eight observations of a curve with some noise, for the network of two weights.

@@ -5,17 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-__all__ = [
-    "Forecast",
-    "Vote",
-    "class_shares",
-    "comparison",
-    "linear_regression",
-    "logistic_regression",
-    "posterior_forecast",
-    "training_mean",
-]
-
 LEVEL = 0.9
 
 
@@ -71,29 +60,16 @@ def training_mean(y: np.ndarray, y_new: np.ndarray) -> Forecast:
 
 
 def posterior_forecast(name: str, prediction: Any, y: Any) -> Forecast:
-    """The predictions of a posterior at the test rows.
-
-    Args:
-        name: of the method.
-        prediction: from `Posterior.predict`.
-        y: test targets in the units of the model.
-    """
+    """The predictions of a posterior at the test rows, whose y is in the units of the model."""
     lower, upper = prediction.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     nll = -np.asarray(prediction.log_prob(y), dtype=np.float64)
     return Forecast(name, np.asarray(prediction.mean), lower, upper, nll)
 
 
 def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
-    """A sentence on which of two forecasts is better, and whether so few rows can tell.
-
-    The rows are the same for both, so the differences of their losses are held against the
-    standard error of their mean.
-    """
-    scores = []
-    for a, b in (
-        ((first.mean - y) ** 2, (second.mean - y) ** 2),
-        (first.nll, second.nll),
-    ):
+    """A sentence on which of two forecasts is better, and whether so few rows can tell."""
+    scores = []  # differences of losses in standard errors of their mean: the rows are the same
+    for a, b in (((first.mean - y) ** 2, (second.mean - y) ** 2), (first.nll, second.nll)):
         error = float(np.std(a - b, ddof=1) / np.sqrt(len(y)))
         scores.append(float(np.mean(a - b)) / error if error > 0 else 0.0)
     square, nll = (f"{abs(s):.1f} standard errors {'above' if s > 0 else 'below'}" for s in scores)

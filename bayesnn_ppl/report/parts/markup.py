@@ -6,20 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "badge",
-    "code",
-    "definitions",
-    "details",
-    "note",
-    "number",
-    "paragraph",
-    "section",
-    "share",
-    "table",
-    "text",
-]
-
 # What a status is worth, in a colour and, for those who see none, a sign.
 _SIGNS = {"good": "✓", "care": "!", "bad": "✕", "none": "?"}
 _WORTH = {
@@ -67,10 +53,16 @@ def section(name: str, title: str, body: str) -> str:
     )
 
 
-def details(summary: str, body: str, *, open_: bool = False) -> str:
+def details(summary: str, body: str) -> str:
     """A part that can be folded away, with scripts or without."""
-    opened = " open" if open_ else ""
-    return f"<details{opened}><summary>{text(summary)}</summary>\n{body}\n</details>\n"
+    return f"<details><summary>{text(summary)}</summary>\n{body}\n</details>\n"
+
+
+def folded_table(
+    caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, words: Sequence[int] = ()
+) -> str:
+    """A `table` inside `details` of the same name."""
+    return details(caption, table(caption, header, rows, words=words))
 
 
 def definitions(pairs: Iterable[tuple[str, Any]]) -> str:

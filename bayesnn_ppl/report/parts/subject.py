@@ -11,8 +11,6 @@ import numpy as np
 from bayesnn_ppl.metrics import Evaluation, evaluate
 from bayesnn_ppl.posterior.posterior import Posterior
 
-__all__ = ["Subject"]
-
 # What looking at all training rows may cost: a few seconds of two cores.
 _MOST_VALUES, _MOST_PRODUCTS = 5_000_000, 2e10
 

@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 from bayesnn_ppl.plots.figure import STYLE
 from bayesnn_ppl.report.parts.markup import text
 
-__all__ = ["figure", "mark_chains"]
-
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _NUMBER = re.compile(r"-?\d+\.\d{2,}(?:e[+-]?\d+)?")
 _COLOUR = re.compile(r"#[0-9a-f]{6}")

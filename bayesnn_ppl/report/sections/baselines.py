@@ -16,8 +16,6 @@ from bayesnn_ppl.report.parts.baselines import (
 )
 from bayesnn_ppl.report.parts.subject import Subject
 
-__all__ = ["baselines_section"]
-
 _MOST_VALUES = 5_000_000  # of the training inputs: a baseline that takes minutes is none
 
 

@@ -12,8 +12,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure, mark_chains
 
-__all__ = ["chains_section", "energy_section"]
-
 _MOST_DRAWS = 1000  # of a trace; more are finer than the drawing
 _MOST_CHAINS = 8
 _WORST, _ORDINARY = 3, 2
@@ -109,7 +107,8 @@ def _energy_plot(values: NDArray) -> Any:
 def _quantities(subject: Subject) -> dict[str, NDArray]:
     """Name -> (chain, draw): the worst function outputs, ordinary ones, the noise, the density."""
     found: dict[str, NDArray] = {}
-    scale, centre = _units(subject)
+    units = subject.posterior.standardisation or {"y_scale": 1.0, "y_mean": 0.0}
+    scale, centre = units["y_scale"], units["y_mean"]
     for name, values in subject.functions.items():
         flat = values.reshape(*values.shape[:2], -1)
         unit = name in ("mean", "sd") and subject.posterior.standardisation is not None
@@ -141,11 +140,6 @@ def _quantities(subject: Subject) -> dict[str, NDArray]:
         for name, series in found.items()
         if series.shape[1] >= 10 and np.isfinite(series).all()
     }
-
-
-def _units(subject: Subject) -> tuple[Any, Any]:
-    units = subject.posterior.standardisation
-    return (units["y_scale"], units["y_mean"]) if units else (1.0, 0.0)
 
 
 def _chosen(flat: NDArray, worst: int, ordinary: int) -> list[int]:

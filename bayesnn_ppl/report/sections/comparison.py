@@ -8,8 +8,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["comparison_figure", "comparison_section"]
-
 
 def comparison_section(subjects: list[Subject], reference: str | None) -> str:
     """The table and the forest plot of `metrics.compare`; nothing for one run."""
@@ -40,9 +38,6 @@ def comparison_figure(found: Any, unit: str | None) -> Any:
     Args:
         found: of `metrics.compare`.
         unit: of the target, for distances; None for none.
-
-    Raises:
-        ValueError: there is nothing that could be drawn.
     """
 
     def column(name: str) -> list[Any]:

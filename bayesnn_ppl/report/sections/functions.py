@@ -11,8 +11,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["functions_section", "weights_section"]
-
 _MOST_LAYERS = 24
 _COLUMNS = ["", "count", "R<{low:g}", "R<{high:g}", "largest R-hat", "ESS bulk", "ESS tail"]
 
@@ -81,10 +79,8 @@ def _worst(group: Any) -> str:
     )[:8]
     if not rows:
         return ""
-    table = markup.table(
-        "The largest R-hats", ["", "R-hat"], [(name, markup.number(v)) for name, v in rows]
-    )
-    return markup.details("The largest R-hats", table)
+    cells = [(name, markup.number(value)) for name, value in rows]
+    return markup.folded_table("The largest R-hats", ["", "R-hat"], cells)
 
 
 def _histogram(groups: dict[str, np.ndarray], name: str) -> str:

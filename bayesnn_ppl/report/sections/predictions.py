@@ -8,17 +8,10 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics import ClassScore, reliability
 from bayesnn_ppl.metrics.class_scores import class_lines
-from bayesnn_ppl.plots import (
-    plot_band,
-    plot_coverage,
-    plot_predicted_observed,
-    plot_reliability,
-)
+from bayesnn_ppl.plots import plot_band, plot_coverage, plot_predicted_observed, plot_reliability
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
-
-__all__ = ["predictions_section"]
 
 _LEVEL = 0.9
 _MOST_ROWS = 2000  # of a figure
@@ -95,9 +88,8 @@ def _numbers(subject: Subject) -> str:
         )
     )
     parts += _band(subject, mean, lower, upper, y)
-    return f'<div class="figures">{"".join(parts)}</div>' + _listed(
-        subject, y, mean, lower, upper, inside
-    )
+    figures = f'<div class="figures">{"".join(parts)}</div>'
+    return figures + _listed(subject, y, mean, lower, upper, inside)
 
 
 def _band(subject: Subject, mean: NDArray, lower: NDArray, upper: NDArray, y: NDArray) -> list[str]:
@@ -137,7 +129,7 @@ def _listed(
     header = ["row", "observed", "predicted", "5 %", "95 %", "sd noise", "sd model", "interval"]
     count = min(len(y), _MOST_LISTED)
     caption = f"The {count} rows with the largest errors" if count < len(y) else "All rows"
-    return markup.details(caption, markup.table(caption, header, rows, words=(7,)))
+    return markup.folded_table(caption, header, rows, words=(7,))
 
 
 def _labels(subject: Subject) -> str:
@@ -176,10 +168,6 @@ def _confusion(subject: Subject, p: NDArray, labels: NDArray) -> str:
     names = subject.words.get("classes") or [str(k) for k in range(classes)]
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, p.argmax(-1)), 1)
+    rows = [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)]
     caption = "How often each class (line) is called which (column)"
-    table = markup.table(
-        caption,
-        ["class", *names],
-        [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)],
-    )
-    return markup.details(caption, table)
+    return markup.folded_table(caption, ["class", *names], rows)

@@ -9,8 +9,6 @@ from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 
-__all__ = ["provenance_section", "sampler_section"]
-
 
 def sampler_section(subject: Subject) -> str:
     """Statistics of the sampler, or the record of a fit."""
@@ -28,6 +26,7 @@ def provenance_section(subject: Subject) -> str:
     repeat = markup.paragraph("To repeat the run:") + markup.code(command or in_python(run))
     if command is None:
         repeat += markup.note("`model`, `x` and `y` are those of the run, whose hash is below.")
+    seconds = {n: s for n, s in run.get("seconds", {}).items() if isinstance(s, int | float)}
     pairs = [
         ("made", run.get("created")),
         ("data", subject.words.get("data")),
@@ -40,7 +39,7 @@ def provenance_section(subject: Subject) -> str:
         ("start", run.get("start")),
         ("ended", _words(run.get("ended"))),
         ("kept", _words(run.get("keep"))),
-        *((f"seconds: {name}", markup.number(float(s), 3)) for name, s in _seconds(run)),
+        *((f"seconds: {name}", markup.number(float(s), 3)) for name, s in seconds.items()),
         *((f"version: {name}", _later(run, name)) for name in run["versions"]),
     ]
     kernel = markup.definitions((n, _words(v)) for n, v in run["kernel_settings"].items())
@@ -84,10 +83,6 @@ def _later(run: Mapping[str, Any], name: str) -> str:
     """The version that a run was begun with, and those that it was resumed with."""
     known = [versions.get(name) for versions in (run["versions"], *run.get("versions_later", []))]
     return ", then ".join(dict.fromkeys(str(version) for version in known))
-
-
-def _seconds(run: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(n, s) for n, s in run.get("seconds", {}).items() if isinstance(s, int | float)]
 
 
 def _words(value: Any) -> str | None:

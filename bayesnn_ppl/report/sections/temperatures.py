@@ -7,13 +7,11 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["temperatures_section"]
-
 _MOST_ARRAYS = 30
 
 
 def temperatures_section(subject: Subject) -> str:
-    """The verdict of the thermometers, a figure of the arrays, and a table."""
+    """The verdict of the temperature diagnostics, a figure of the arrays, and a table."""
     found = subject.temperatures
     run = subject.run
     asked = (
@@ -34,12 +32,7 @@ def temperatures_section(subject: Subject) -> str:
         over_time={name: values[cut] for name, values in found.over_time().items()},
     )
     rows = [
-        [
-            a.name,
-            a.elements,
-            *(_reading(r) for r in (a.kinetic, a.configurational)),
-            a.status,
-        ]
+        [a.name, a.elements, *(_reading(r) for r in (a.kinetic, a.configurational)), a.status]
         for a in found.arrays
     ]
     return (
@@ -47,14 +40,11 @@ def temperatures_section(subject: Subject) -> str:
         + markup.paragraph(found.verdict)
         + markup.note(asked)
         + figure(plot, f"{subject.key}-temperatures", f"Temperatures by array: {found.brief()}.")
-        + markup.details(
+        + markup.folded_table(
             "Temperatures by array",
-            markup.table(
-                "Temperatures by array",
-                ["array", "elements", "kinetic", "configurational", "verdict"],
-                rows,
-                words=(4,),
-            ),
+            ["array", "elements", "kinetic", "configurational", "verdict"],
+            rows,
+            words=(4,),
         )
     )
 

@@ -14,8 +14,6 @@ from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
-__all__ = ["leave_one_out_section", "predictive_check_section", "prior_sensitivity_section"]
-
 _MOST_CLASSES = 20
 _MOST_LISTED = 20
 _SENSITIVE = 0.05  # of Kallioinen et al. (2024)
@@ -74,9 +72,8 @@ def _classes(subject: Subject, observed: NDArray, sampled: NDArray) -> str:
         low, high = np.quantile((made == k).sum(axis=1), [0.05, 0.95])
         count = int((observed == k).sum())
         inside = "inside" if low <= count <= high else "outside"
-        rows.append(
-            [names[k], count, markup.number(float(low)), markup.number(float(high)), inside]
-        )
+        ends = (markup.number(float(end)) for end in (low, high))
+        rows.append([names[k], count, *ends, inside])
     caption = "Rows of each class, and in data sets that draws of the posterior made"
     return markup.table(caption, ["class", "observed", "5 %", "95 %", "interval"], rows, words=(4,))
 
@@ -138,7 +135,7 @@ def _listed(found: LeaveOneOut) -> str:
     ]
     caption = "The rows of largest k̂"
     header = ["row", "k̂", "log score", "its error", "what to do"]
-    return markup.details(caption, markup.table(caption, header, rows, words=(4,)))
+    return markup.folded_table(caption, header, rows, words=(4,))
 
 
 def prior_sensitivity_section(subject: Subject) -> str:

@@ -5,27 +5,22 @@ from typing import Any
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
 
-__all__ = ["headline", "overview_section", "verdict_section"]
-
 
 def verdict_section(subject: Subject) -> str:
     """The status, the four judgements, the reasons, and the numbers that one asks for first."""
-    diagnosis = subject.diagnosis
+    diagnosis, judgements = subject.diagnosis, ""
+    if not subject.fitted:
+        judgements = markup.table(
+            "What was judged",
+            ["question", "answer", "what it rests on"],
+            [[j.name, j.status, j.figure] for j in diagnosis.judgements],
+            words=(1, 2),
+        )
     return (
         f'<p class="status">{markup.badge(diagnosis.status)}</p>\n'
-        + ("" if subject.fitted else _judgements(diagnosis))
+        + judgements
         + markup.paragraph(diagnosis.verdict, "verdict")
         + markup.definitions(headline(subject).items())
-    )
-
-
-def _judgements(diagnosis: Any) -> str:
-    """The four judgements, a line each."""
-    return markup.table(
-        "What was judged",
-        ["question", "answer", "what it rests on"],
-        [[j.name, j.status, j.figure] for j in diagnosis.judgements],
-        words=(1, 2),
     )
 
 

@@ -173,7 +173,7 @@ def test_damaged_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="must hold the array `x_train`"):
         load("fashion_mnist")
     np.savez(tmp_path / "imdb.npz", other=np.zeros(3))
-    with pytest.raises(ValueError, match="lacks the array `tokens_train`"):
+    with pytest.raises(ValueError, match="must hold the array `tokens_train`"):
         load("imdb")
     folder = tmp_path / "cifar100_ood"
     folder.mkdir()
@@ -212,4 +212,4 @@ def test_other_refusals(monkeypatch):
         load("mnist", order="keras")
     with pytest.raises(ValueError, match="no pair for `cifar100_ood`. Known are `cifar10`"):
         ood_pair("cifar100_ood")
-    assert names()["imdb"] == imdb.DESCRIPTION and "BAYESNN_DATA" in imdb.DESCRIPTION
+    assert names()["imdb"] == imdb.SETS["imdb"] and "BAYESNN_DATA" in imdb.SETS["imdb"]

@@ -1,31 +1,25 @@
 """Data sets from arrays whose training and test parts are given."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.arrays import check_shapes, infer_task, labels, numeric
-from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
+from bayesnn_ppl.data.common.arrays import check_shapes, infer_task, labels
+from bayesnn_ppl.data.common.dataset import Dataset, Pair, assemble_parts, content_hash
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 
 _BLOCK_BYTES = 64 << 20
 
-_Pair = tuple[np.ndarray, np.ndarray]
-
 
 def from_split(
-    train: _Pair,
-    test: _Pair,
+    parts: Mapping[str, Pair],
     *,
     task: Task | None,
     name: str,
     subject: str,
     target_name: str,
     standardise: Units,
-    validation: _Pair | None = None,
     class_names: Sequence[str] | None = None,
     description: str | None = None,
 ) -> Dataset:
@@ -34,23 +28,19 @@ def from_split(
     The arrays are read in blocks: only the float32 inputs of the result are held in memory.
 
     Args:
+        parts: the pairs "train" and "test", and perhaps "validation".
         task: as `from_arrays`; None infers it from the training targets.
         subject: what holds the arrays, as the subject of a sentence.
         class_names: the names of the labels 0..K-1, where the source has them.
-
-    Raises:
-        ValueError: as `from_arrays`, or if the parts do not go together.
     """
-    source = subject[0].lower() + subject[1:]
-    pairs = {"train": train, "test": test} | ({"validation": validation} if validation else {})
-    for part, (x, y) in pairs.items():
+    source, pairs = checks.lower(subject), dict(parts)
+    for part, (x, y) in parts.items():
         try:
-            x, y = numeric(x, "x"), numeric(y, "y")
+            x, y = pairs[part] = checks.numeric(x, "x"), checks.numeric(y, "y")
             check_shapes(x, y, task)
             task = task or infer_task(y)
             if len(x) == 0:
                 raise ValueError("it has no rows, but every part needs at least one.")
-            pairs[part] = x, y
         except ValueError as error:
             raise ValueError(f"In the {part} part of {source}: {error}") from error
         if x.shape[1:] != pairs["train"][0].shape[1:] or y.shape[1:] != pairs["train"][1].shape[1:]:
@@ -68,17 +58,13 @@ def from_split(
     if class_names is None:
         checks.check_regression_target(targets["train"], origin)
     standardisation = _standardisation(*pairs["train"], task=task, standardise=standardise)
-    inputs = {
-        part: _inputs(x, standardisation, features, _origin(part, source))
-        for part, (x, _) in pairs.items()
-    }
     return assemble_parts(
-        name,
-        (inputs["train"], targets["train"]),
-        (inputs["test"], targets["test"]),
-        validation=(inputs["validation"], targets["validation"]) if validation else None,
-        task=task,
-        standardisation=standardisation,
+        {
+            part: (_inputs(x, standardisation, features, _origin(part, source)), targets[part])
+            for part, (x, _) in pairs.items()
+        },
+        standardisation,
+        name=name,
         feature_names=features,
         target_name=target_name,
         class_names=class_names,
@@ -88,13 +74,8 @@ def from_split(
 
 
 def _origin(part: str, source: str) -> checks.Origin:
-    return checks.Origin(
-        table=f"The {part} part of {source}",
-        target=f"The target of the {part} part of {source}",
-        first_row=0,
-        counting="the first row is row 0",
-        missing="NaN or infinite (or beyond the range of float32)",
-    )
+    whole = f"the {part} part of {source}"
+    return checks.Origin(f"T{whole[1:]}", f"The target of {whole}")
 
 
 def _targets(y: np.ndarray, part: str, source: str, task: Task) -> np.ndarray:
@@ -148,15 +129,15 @@ def _standardisation(
         return Standardisation.identity(x.shape[-1], outputs)
     d = x.shape[-1]
     count = x.size // d
-    flat = [np.asarray(x[rows], np.float64).reshape(-1, d).sum(axis=0) for rows in _blocks(x)]
-    mean = np.sum(flat, axis=0) / count
-    squares = [
-        ((np.asarray(x[rows], np.float64).reshape(-1, d) - mean) ** 2).sum(axis=0)
-        for rows in _blocks(x)
-    ]
+
+    def over_rows(reduce: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        return [reduce(np.asarray(x[rows], np.float64).reshape(-1, d)) for rows in _blocks(x)]
+
+    mean = np.sum(over_rows(lambda block: block.sum(axis=0)), axis=0) / count
+    squares = over_rows(lambda block: ((block - mean) ** 2).sum(axis=0))
     scale = np.sqrt(np.sum(squares, axis=0) / count)
-    lowest = np.min([x[rows].reshape(-1, d).min(axis=0) for rows in _blocks(x)], axis=0)
-    highest = np.max([x[rows].reshape(-1, d).max(axis=0) for rows in _blocks(x)], axis=0)
+    lowest = np.min(over_rows(lambda block: block.min(axis=0)), axis=0)
+    highest = np.max(over_rows(lambda block: block.max(axis=0)), axis=0)
     constant = (lowest == highest) | (scale == 0)
     mean, scale = np.where(constant, lowest, mean), np.where(constant, 1.0, scale)
     if not (np.isfinite(mean).all() and np.isfinite(scale).all()):

@@ -13,17 +13,6 @@ from numpyro.distributions.util import promote_shapes, validate_sample
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.priors.common.fitting import innermost, lower_bound
 
-__all__ = [
-    "CANCELLING",
-    "InverseGammaScale",
-    "checked_flag",
-    "checked_scale_law",
-    "checked_site_name",
-    "inverse_gamma_scale",
-    "sample_scaled",
-    "site_of",
-]
-
 CANCELLING = "cancelling_factor"  # in the `infer` of a site
 
 
@@ -133,7 +122,7 @@ def inverse_gamma_scale(concentration: float, rate: float) -> InverseGammaScale:
     )
 
 
-def checked_scale_law(law: Any) -> dist.Distribution:
+def checked_scale_prior(law: Any) -> dist.Distribution:
     """A proper, continuous, scalar law on the positive reals, or an error that says what is not."""
     if not isinstance(law, dist.Distribution):
         raise TypeError(
@@ -169,10 +158,3 @@ def checked_site_name(name: Any) -> str:
             f"not {name!r}."
         )
     return name
-
-
-def checked_flag(value: Any, what: str) -> bool:
-    """`value`; TypeError unless True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} must be True or False, not {value!r}.")
-    return value
