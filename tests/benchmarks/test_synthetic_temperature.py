@@ -54,7 +54,7 @@ def test_paired():
 
 
 def test_above_one_the_step_is_smaller():
-    assert kernel_at(10.0, SETTINGS)._step_size < kernel_at(1.0, SETTINGS)._step_size
+    assert kernel_at(10.0, SETTINGS).step_size < kernel_at(1.0, SETTINGS).step_size
     assert kernel_at(0.1, SETTINGS).posterior_temperature == 0.1
     assert kernel_at(0.1, SETTINGS).model is MODEL
 

@@ -16,8 +16,7 @@ from bayesnn_ppl.data.streaming.row_order import RowOrder
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import ControlVariate
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.sampling import streamed_plan
-from bayesnn_ppl.inference.sampling.plan import make_plan
-from bayesnn_ppl.inference.sampling.streamed_run import RowBlocks
+from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
 
 ROWS, BATCH, STEPS = 52, 8, 6
 X = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
@@ -173,11 +172,12 @@ class Slow:
 def test_the_next_block_is_read_while_the_present_one_is_used(monkeypatch):
     in_small_blocks(monkeypatch, STEPS)
     source = Slow()
-    settings = make_plan(
-        kernel(), *stream(source), **PLAN, chain_method="parallel", mesh=bnn.device_mesh(1)
+    x, y = stream(source)
+    plan = make_plan(
+        SampleInputs(method=kernel(), x=x, y=y, warmup=1, chains=2, mesh=bnn.device_mesh(1))
     )
     source.read.clear()
-    with RowBlocks.opened(settings.stream, settings.settings, 3) as blocks:
+    with plan.rows.opened(plan.settings, 3) as blocks:
         x, y = blocks.get(0)
         rows = [RowOrder(ROWS, BATCH, 0, True).batches(c, 0, 2 * STEPS) for c in range(2)]
         halves = [{*rows[0][part].flat, *rows[1][part].flat} for part in HALVES]
@@ -197,17 +197,6 @@ def test_the_next_block_is_read_while_the_present_one_is_used(monkeypatch):
 
 
 HALVES = (slice(0, STEPS), slice(STEPS, 2 * STEPS))
-PLAN = dict(
-    warmup=1,
-    chains=2,
-    seed=0,
-    init=None,
-    thinning=1,
-    float64=False,
-    keep=None,
-    until=None,
-    on_disk=False,
-)
 
 
 def labels(x, y=None, *, batch_size=None):
@@ -266,11 +255,11 @@ class Accepting(SGLD):
 @pytest.mark.parametrize(
     ("sampler", "changes", "sentence"),
     [
-        (lambda: NUTS(linear), {}, "NUTS needs all rows at once"),
+        (lambda: NUTS(linear), {}, "NUTS needs the log density of all rows"),
         (
             lambda: Accepting(linear, step_size=1e-3, batch_size=8),
             {},
-            "Accepting accepts or rejects by the density of all rows",
+            "Accepting accepts or rejects by the log density of all rows",
         ),
         (lambda: kernel(gradient=ControlVariate()), {}, "needs gradients of all rows"),
         (lambda: kernel(batch_size=53), {}, "`batch_size` of SGLD is 53, and the stream has 52"),

@@ -31,6 +31,7 @@ from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
+from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
 from bayesnn_ppl.modeling.training_noise import clean
 from bayesnn_ppl.posterior.mixture import function_record
@@ -99,18 +100,17 @@ def fit(
     """
     began = time.perf_counter()
     with arithmetic(float64=float64):
-        prepared = make_fit(
-            approximation,
-            x,
-            y,
+        inputs = RunInputs(
+            method=approximation,
+            x=x,
+            y=y,
             seed=seed,
             mesh=mesh,
             float64=float64,
-            progress=progress,
-            callback=callback,
             keep=keep,
             on_disk=out is not None,
         )
+        prepared = make_fit(inputs, progress, callback)
         problem = prepared.problem
         warn_beyond_prior(problem.model, problem.x, problem.y, problem.summary, float64=float64)
         if out is None:
@@ -128,36 +128,16 @@ def fit(
 
 
 def resume_fit(
-    folder: RunFolder,
-    approximation: Approximation,
-    x: Any,
-    y: Any,
-    *,
-    mesh: Mesh | None,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    keep: Keep,
+    folder: RunFolder, inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None
 ) -> Posterior:
     """Go on with a fit whose training was ended; see `resume`.
 
     Raises:
         ValueError: approximation, model or data are not those of the fit.
     """
-    began, run = time.perf_counter(), folder.config
-    float64 = run["precision"] == "float64"
-    with arithmetic(float64=float64):
-        prepared = make_fit(
-            approximation,
-            x,
-            y,
-            seed=run["seed"],
-            mesh=mesh,
-            float64=float64,
-            progress=progress,
-            callback=callback,
-            keep=keep,
-            on_disk=True,
-        )
+    began = time.perf_counter()
+    with arithmetic(float64=inputs.float64):
+        prepared = make_fit(inputs, progress, callback)
         require_same(
             folder,
             prepared.describe(None),
@@ -169,7 +149,7 @@ def resume_fit(
             },
         )
         if folder.commit_record["complete"]:
-            return prepared.with_data(Posterior.load(folder.path, _model_of(approximation)))
+            return prepared.with_data(Posterior.load(folder.path, prepared.problem.model))
         return prepared.with_data(prepared.in_folder(folder, began))
 
 
@@ -239,33 +219,23 @@ class Fit:
         return self._with_groups(Posterior.load(folder.path, fitted.opened_with(problem)), folder)
 
 
-def make_fit(
-    approximation: Any,
-    x: Any,
-    y: Any,
-    *,
-    seed: int,
-    mesh: Mesh | None,
-    float64: bool,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    keep: Keep | None,
-    on_disk: bool,
-    simulated: bool = False,
-) -> Fit:
-    """Check every argument of `fit`; see there. Labels that are simulated may lack a class."""
+def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None) -> Fit:
+    """Check every argument of `fit`; see there."""
+    approximation, float64 = inputs.method, inputs.float64
     model = _model_of(approximation)
-    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
-    inputs = check_array(x, "x", float64=float64)
-    targets = check_targets(y, "y", float64=float64)
-    summary = inspect_model(model, inputs, targets, all_rows=not simulated)
-    check_task(y, summary)
+    seed = whole_number(inputs.seed, "`seed`", at_least=0, below=2**32)
+    x = check_array(inputs.x, "x", float64=float64)
+    y = check_targets(inputs.y, "y", float64=float64)
+    summary = inspect_model(model, x, y, all_rows=not inputs.simulated)
+    check_task(inputs.y, summary)
     _check_noise(approximation, summary)
     if summary.discrete:
-        targets = targets.astype(np.int32)
-    keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
-    problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
-    units, dataset = (getattr(y, name, None) for name in ("standardisation", "dataset"))
+        y = y.astype(np.int32)
+    keep, probe = check_keep(
+        inputs.keep, model, summary, x, on_disk=inputs.on_disk, float64=float64
+    )
+    problem = Problem(model, x, y, summary, seed, float64, inputs.mesh, progress, callback)
+    units, dataset = (getattr(inputs.y, name, None) for name in ("standardisation", "dataset"))
     return Fit(approximation, problem, keep, probe, units, dataset)
 
 

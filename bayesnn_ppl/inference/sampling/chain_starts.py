@@ -91,7 +91,8 @@ def resolve_start(
         ValueError: an unknown site, a wrong shape or a value that is not finite.
     """
     if init is None:
-        init = getattr(kernel, "_init_strategy", None)
+        # NumPyro's kernels have no public name for it.
+        init = getattr(kernel, "init_strategy", getattr(kernel, "_init_strategy", None))
         if (
             init is None
             or getattr(init, "func", init) is init_to_uniform

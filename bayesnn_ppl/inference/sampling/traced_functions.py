@@ -41,24 +41,16 @@ __all__ = [
     "rows_at_once",
 ]
 
-# Statistic -> where kernels keep it in their state; the first path that exists counts.
+# Statistic in ArviZ's words -> where NumPyro's kernels keep it; the first path that exists counts.
 _STATISTICS = {
     "diverging": ("diverging", "hmc_state.diverging"),
     "energy": ("energy", "hmc_state.energy"),
     "potential_energy": ("potential_energy", "hmc_state.potential_energy"),
     "n_steps": ("num_steps", "hmc_state.num_steps"),
-    "acceptance_rate": (
-        "accept_prob",
-        "hmc_state.accept_prob",
-        "inner_state.accept_prob",
-        "variables.accept_prob",
-    ),
+    "acceptance_rate": ("accept_prob", "hmc_state.accept_prob", "inner_state.accept_prob"),
     "step_size": ("step_size", "adapt_state.step_size", "hmc_state.adapt_state.step_size"),
-    "energy_error": ("energy_error",),
-    "temperature": ("temperature",),
-    "stopped": ("stopped",),
 }
-_VECTOR_STATISTICS = {"kinetic_temperature": ("kinetic_temperature",)}  # one number for each site
+_ARVIZ = {"num_steps": "n_steps", "accept_prob": "acceptance_rate"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +144,7 @@ def chain_recorder(
     def record(state: Any, index: Any) -> Any:
         z = getattr(state, kernel.sample_field)
         sites = _sites(settings, constrain, probe, z, jax.random.fold_in(key, index))
-        return sites | {"sample_stats": _read(state)}
+        return sites | {"sample_stats": _read(kernel, state)}
 
     return kernel, record
 
@@ -187,7 +179,7 @@ def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable
             z = getattr(state, kernel.sample_field)
             per_draw = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
             sites = jax.vmap(partial(_sites, settings, constrain, probe))(z, per_draw)
-            return sites | {"sample_stats": _read(state, chains=chains)}
+            return sites | {"sample_stats": _read(kernel, state, chains=chains)}
 
         state, groups = _loop(kernel, record, state, (x, y), first, draws, thinning, block)
         return state, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), groups)
@@ -275,25 +267,24 @@ def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any
     return kernel, kernel.postprocess_fn((x, y), {})
 
 
-def _read(state: Any, *, chains: int | None = None) -> dict[str, Any]:
-    """The statistics that this kernel's state has.
+def _read(kernel: MCMCKernel, state: Any, *, chains: int | None = None) -> dict[str, Any]:
+    """The statistics of the kernel's last draw, in ArviZ's words.
 
     Args:
-        state: of one chain, or of an ensemble.
+        kernel, state: of one chain, or of an ensemble.
         chains: of an ensemble; a number that all of it shares is given to every chain.
     """
+    if isinstance(kernel, ModelKernel):
+        told = state.statistics
+        return {_ARVIZ.get(name, name): told[name] for name in kernel.recorded if name in told}
     found = {}
-    for name, paths in (_STATISTICS | _VECTOR_STATISTICS).items():
+    for name, paths in _STATISTICS.items():
         for path in paths:
             try:
                 value = attrgetter(path)(state)
             except AttributeError:
                 continue
-            if value is None:
-                continue
-            vector = name in _VECTOR_STATISTICS and chains is None and jnp.ndim(value) == 1
-            scalar = jnp.shape(value) in ((), () if chains is None else (chains,))
-            if not (scalar or vector):
+            if jnp.shape(value) not in ((), () if chains is None else (chains,)):
                 continue
             found[name] = value if chains is None else jnp.broadcast_to(value, (chains,))
             break

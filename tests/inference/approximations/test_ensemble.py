@@ -12,7 +12,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
-from bayesnn_ppl.inference.sampling.plan import make_plan
+from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
 
 network = bnn.models.mlp(hidden=(5,))
 QUICK = {"epochs": 15, "learning_rate": 0.02}
@@ -25,22 +25,8 @@ def starts(regression):
 
 def test_the_starts_are_what_sample_takes(regression, starts):
     x, y = regression
-    plan = make_plan(
-        NUTS(network),
-        x,
-        y,
-        warmup=1,
-        chains=4,
-        seed=3,
-        chain_method="parallel",
-        mesh=None,
-        init=starts.values,
-        thinning=1,
-        float64=False,
-        keep=None,
-        until=None,
-        on_disk=False,
-    )
+    inputs = SampleInputs(method=NUTS(network), x=x, y=y, warmup=1, seed=3, init=starts.values)
+    plan = make_plan(inputs)
     assert set(plan.values) == set(plan.summary.latents)
     for name, shape in plan.summary.latents.items():
         np.testing.assert_array_equal(plan.values[name], starts.values[name])

@@ -99,12 +99,12 @@ def test_numpyro_runs_it():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"step_size": -1.0}, "step size of MALA must be positive"),
-        ({"target_accept": 1.0}, "target_accept of MALA must be below 1"),
+        ({"step_size": -1.0}, "`step_size` of MALA must be positive"),
+        ({"target_accept": 1.0}, "`target_accept` of MALA must be below 1"),
     ],
 )
 def test_settings_out_of_range(settings, words):
     with pytest.raises(ValueError, match=words):
         MALA(LINEAR, **settings)
-    with pytest.raises(TypeError, match="adapt_step_size of MALA must be True or False"):
+    with pytest.raises(TypeError, match="`adapt_step_size` of MALA must be True or False"):
         MALA(LINEAR, adapt_step_size=None)

@@ -15,15 +15,12 @@ from bayesnn_ppl.inference.kernels import (
     SGHMC,
     ParallelTempering,
 )
-from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc as adjusted
-from bayesnn_ppl.inference.kernels.full_batch import (
-    chees,
-    hmc,
-    mala,
-    mclmc,
-    random_walk,
-)
+from bayesnn_ppl.inference.kernels.full_batch import chees, hmc, mclmc
 from bayesnn_ppl.inference.kernels.full_batch import parallel_tempering as tempering
+from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import (
+    MetropolisKernel,
+    MetropolisState,
+)
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StochasticGradientKernel,
     StochasticGradientState,
@@ -32,11 +29,9 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
 KERNELS = {
     hmc.HMC: hmc.HMCState,
     chees.ChEES: chees.ChEESState,
-    mala.MALA: mala.MALAState,
-    random_walk.RandomWalk: random_walk.RandomWalkState,
     tempering.ParallelTempering: tempering.ParallelTemperingState,
     mclmc.MCLMC: mclmc.MCLMCState,
-    adjusted.AdjustedMCLMC: adjusted.AdjustedMCLMCState,
+    MetropolisKernel: MetropolisState,
     StochasticGradientKernel: StochasticGradientState,
 }
 
@@ -44,11 +39,11 @@ KERNELS = {
 @pytest.mark.parametrize("state", KERNELS.values(), ids=lambda state: state.__name__)
 def test_a_field_that_a_state_has_not_is_named(state):
     """NumPyro asks a tuple for the item "momenta", which says that indices are integers."""
-    one = state(*range(len(state._fields)))
+    one = state(*range(len(state._fields) - 1), {"energy": 3})
     ask = nested_attrgetter("momenta")
     with pytest.raises(ValueError, match=rf"{state.__name__} has no field `momenta`.*All of them"):
         ask(one)
-    assert nested_attrgetter("z", "rng_key")(one) == (one.z, one.rng_key)
+    assert nested_attrgetter("z", "energy")(one) == (one.z, one.statistics["energy"]) == (0, 3)
     assert one[0] == 0 and one[-2:] == tuple(one)[-2:] and pickle.loads(pickle.dumps(one)) == one
     assert type(jax.tree.map(lambda leaf: leaf + 1, one)) is state
 
@@ -63,15 +58,16 @@ def test_a_field_that_a_state_has_not_is_named(state):
 )
 def test_near_misses_of_a_field_are_offered(kernel, field, near):
     state = KERNELS.get(kernel, StochasticGradientState)
+    statistics = dict.fromkeys(kernel.recorded, 0)
     with pytest.raises(ValueError, match=f"no field `{field}`.*`{near}`"):
-        nested_attrgetter(field)(state(*range(len(state._fields))))
+        nested_attrgetter(field)(state(*range(len(state._fields) - 1), statistics))
 
 
 @pytest.mark.parametrize(("kernel", "state"), KERNELS.items(), ids=lambda kind: kind.__name__)
 def test_divergences_are_collected_unasked_wherever_they_are_counted(kernel, state):
-    assert kernel._counts_divergences == ("diverging" in state._fields)
-    assert kernel.default_fields.fget(kernel)[0] == "z"
-    assert set(kernel.default_fields.fget(kernel)) <= set(state._fields)
+    counted = kernel is not StochasticGradientKernel
+    assert kernel.default_fields.fget(kernel) == (("z", "diverging") if counted else ("z",))
+    assert not set(kernel.recorded) - {"stopped"} & set(state._fields)
 
 
 def test_the_summary_of_numpyro_counts_divergences(capsys):

@@ -73,8 +73,8 @@ def test_numpyro_runs_it(method):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"step_size": float("inf")}, "step size of RandomWalk must be positive and finite"),
-        ({"target_accept": 0.0}, "target_accept of RandomWalk must be positive"),
+        ({"step_size": float("inf")}, "`step_size` of RandomWalk must be positive and finite"),
+        ({"target_accept": 0.0}, "`target_accept` of RandomWalk must be positive"),
     ],
 )
 def test_settings_out_of_range(settings, words):

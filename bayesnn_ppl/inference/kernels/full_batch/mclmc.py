@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import positive, whole_number
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
+from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
@@ -18,6 +18,8 @@ from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches, when
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
     Point,
+    check_dimension,
+    check_preconditioning,
     direction,
     refresh,
     trajectory,
@@ -26,40 +28,44 @@ from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
 __all__ = ["MCLMC", "MCLMCState"]
 
 
+class _Errors(NamedTuple):
+    """What the moves of a draw add up to: the energy error, and whether one was undone."""
+
+    total: Any
+    diverging: Any
+
+
 @named_fields
 class MCLMCState(NamedTuple):
     """The state of one chain.
 
     Attributes:
         z: site -> unconstrained value.
-        velocity, gradient: u and ∇U there, shape (d,).
+        velocity, gradient, potential: u, ∇U and U there, shape (d,), (d,) and ().
         scale: s of the preconditioner, shape (d,), or () without one.
-        potential_energy: U of the draw.
-        energy_error: ΔE of the draw, the sum over its steps (moves that were undone left out).
-        diverging: whether a move of the draw was not finite and was undone.
-        num_steps: gradients of the draw.
         step_size, length: ε and L.
         weight: of the step-size rule.
-        iteration: draws made so far, warm-up included.
         moments, batches: what the warm-up has seen of the positions.
+        iteration: draws made so far, warm-up included.
         rng_key: one key.
+        statistics: potential_energy; energy_error, ΔE of the draw, the sum over its steps (moves
+            that were undone left out); diverging, whether a move was not finite and was undone;
+            num_steps, gradients of the draw; step_size.
     """
 
     z: Any
     velocity: Any
     gradient: Any
+    potential: Any
     scale: Any
-    potential_energy: Any
-    energy_error: Any
-    diverging: Any
-    num_steps: Any
     step_size: Any
     length: Any
     weight: Any
-    iteration: Any
     moments: Any
     batches: Any
+    iteration: Any
     rng_key: Any
+    statistics: Any
 
 
 class MCLMC(ModelKernel):
@@ -116,7 +122,7 @@ class MCLMC(ModelKernel):
         (2024), arXiv:2303.18221; Sommer et al. (2025), ICLR (MILE).
     """
 
-    _counts_divergences = True
+    recorded = ("diverging", "potential_energy", "energy_error", "num_steps", "step_size")
 
     def __init__(
         self,
@@ -146,12 +152,7 @@ class MCLMC(ModelKernel):
             energy_variance_start, "`energy_variance_start` of MCLMC"
         )
         self._energy_variance_end = positive(energy_variance_end, "`energy_variance_end` of MCLMC")
-        if preconditioning not in ("diagonal", "identity"):
-            raise ValueError(
-                '`preconditioning` of MCLMC must be "diagonal" or "identity", '
-                f"not {preconditioning!r}."
-            )
-        self._preconditioning = preconditioning
+        self._preconditioning = check_preconditioning(preconditioning, "MCLMC")
         fractions = (step_size_fraction, variance_fraction, length_fraction)
         names = ("step_size_fraction", "variance_fraction", "length_fraction")
         for name, part in zip(names, fractions, strict=True):
@@ -175,61 +176,67 @@ class MCLMC(ModelKernel):
 
     def _start(self, key: Any, z: Any, density: Density) -> MCLMCState:
         vector, _ = ravel_pytree(z)
-        if vector.size < 2:
-            raise ValueError(
-                "MCLMC needs a program with at least two unconstrained coordinates: the velocity "
-                "lives on a sphere, which in one dimension is two points. This program has "
-                f"{vector.size}. Use NUTS."
-            )
+        check_dimension(vector, "MCLMC")
         key, velocity_key = jax.random.split(key)
         potential, gradient = jax.value_and_grad(density.potential)(vector)
         zero = jnp.zeros((), vector.dtype)
         diagonal = self._preconditioning == "diagonal"
         length = max(math.sqrt(vector.size), 15.0) if self._length is None else self._length
         return MCLMCState(
-            z,
-            direction(jax.random.normal(velocity_key, vector.shape, vector.dtype)),
-            gradient,
-            jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype),
-            potential,
-            zero,
-            jnp.asarray(False),
-            jnp.asarray(0),
-            zero + self._step_size,
-            zero + length,
-            zero,
-            jnp.asarray(0),
-            RunningVariance.start(vector),
-            Batches.start(vector),
-            key,
+            z=z,
+            velocity=direction(jax.random.normal(velocity_key, vector.shape, vector.dtype)),
+            gradient=gradient,
+            potential=potential,
+            scale=jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype),
+            step_size=zero + self._step_size,
+            length=zero + length,
+            weight=zero,
+            moments=RunningVariance.start(vector),
+            batches=Batches.start(vector),
+            iteration=jnp.asarray(0),
+            rng_key=key,
+            statistics={
+                "potential_energy": potential,
+                "energy_error": zero,
+                "diverging": jnp.asarray(False),
+                "num_steps": jnp.asarray(0),
+                "step_size": zero + self._step_size,
+            },
         )
 
     def _draw(self, state: MCLMCState, density: Density) -> MCLMCState:
         key, noise_key = jax.random.split(state.rng_key)
         old, _ = ravel_pytree(state.z)
-        state = state._replace(
-            z=old,
-            energy_error=jnp.zeros_like(state.energy_error),
-            diverging=jnp.asarray(False),
-            num_steps=jnp.asarray(2 * self._steps_per_draw),
-        )
+        errors = _Errors(jnp.zeros_like(state.step_size), jnp.asarray(False))
+        state = state._replace(z=old)
         if not self._num_warmup:
-            state = self._move(state, density, noise_key, self._steps_per_draw)
+            state, errors = self._move(state, errors, density, noise_key, self._steps_per_draw)
         else:
             adaptation = self._adaptation(old.size)
             # Loops of no turns where a `cond` would do: see `when`.
             warm = jnp.where(state.iteration < self._num_warmup, self._steps_per_draw, 0)
             first = state.iteration * self._steps_per_draw
 
-            def warm_step(index: Any, state: MCLMCState) -> MCLMCState:
+            def warm_step(index: Any, carry: Any) -> Any:
+                state, errors = carry
                 here = jax.random.fold_in(noise_key, index)
-                state, error = self._step(state, density, here, first + index)
-                return adaptation.step(state, first + index, error)
+                state, errors, error = self._step(state, errors, density, here, first + index)
+                return adaptation.step(state, first + index, error), errors
 
-            state = jax.lax.fori_loop(0, warm, warm_step, state)
-            state = self._move(state, density, noise_key, self._steps_per_draw - warm)
+            state, errors = jax.lax.fori_loop(0, warm, warm_step, (state, errors))
+            rest = self._steps_per_draw - warm
+            state, errors = self._move(state, errors, density, noise_key, rest)
         return state._replace(
-            z=density.unravel(state.z), iteration=state.iteration + 1, rng_key=key
+            z=density.unravel(state.z),
+            iteration=state.iteration + 1,
+            rng_key=key,
+            statistics={
+                "potential_energy": state.potential,
+                "energy_error": errors.total,
+                "diverging": errors.diverging,
+                "num_steps": jnp.asarray(2 * self._steps_per_draw),
+                "step_size": state.step_size,
+            },
         )
 
     def _adaptation(self, dimension: int) -> Adaptation:
@@ -246,7 +253,9 @@ class MCLMC(ModelKernel):
             tune_length=self._length is None,
         )
 
-    def _step(self, state: MCLMCState, density: Density, key: Any, index: Any) -> tuple[Any, Any]:
+    def _step(
+        self, state: MCLMCState, errors: _Errors, density: Density, key: Any, index: Any
+    ) -> tuple[MCLMCState, _Errors, Any]:
         """One step of the warm-up and its energy error, NaN where the step was undone."""
         noise_key, velocity_key = jax.random.split(key)
         stretch = self._stretch(state)
@@ -261,9 +270,9 @@ class MCLMC(ModelKernel):
             old, density.gradient, steps=1, step_size=state.step_size, scale=state.scale
         )
         potential = density.potential(moved.position)
-        error = kinetic + potential - state.potential_energy
+        error = kinetic + potential - state.potential
         finite = jnp.isfinite(error) & _sound(moved)
-        point = jax.tree.map(lambda new, old: jnp.where(finite, new, old), moved, old)
+        point = select(finite, moved, old)
         velocity = when(
             ~finite, lambda velocity: direction(_normal(velocity_key, velocity)), point.velocity
         )
@@ -271,11 +280,10 @@ class MCLMC(ModelKernel):
             z=point.position,
             velocity=velocity,
             gradient=point.gradient,
-            potential_energy=jnp.where(finite, potential, state.potential_energy),
-            energy_error=state.energy_error + jnp.where(finite, error, 0.0),
-            diverging=state.diverging | ~finite,
+            potential=jnp.where(finite, potential, state.potential),
         )
-        return state, jnp.where(finite, error, jnp.nan)
+        errors = _Errors(errors.total + jnp.where(finite, error, 0.0), errors.diverging | ~finite)
+        return state, errors, jnp.where(finite, error, jnp.nan)
 
     def _stretch(self, state: MCLMCState) -> Any:
         """Steps from one refreshment to the next, within a draw."""
@@ -284,7 +292,9 @@ class MCLMC(ModelKernel):
         way = state.length / (state.step_size * self._refreshments_per_length)
         return jnp.clip(way, 1, self._steps_per_draw).astype(int)
 
-    def _move(self, state: MCLMCState, density: Density, key: Any, steps: Any) -> MCLMCState:
+    def _move(
+        self, state: MCLMCState, errors: _Errors, density: Density, key: Any, steps: Any
+    ) -> tuple[MCLMCState, _Errors]:
         """`steps` steps at fixed settings; `state.z` is a vector."""
         velocity_key, key = jax.random.split(key)
         stretch = self._stretch(state)
@@ -302,10 +312,9 @@ class MCLMC(ModelKernel):
                 scale=state.scale,
             )
             finite = jnp.isfinite(change) & _sound(moved)
-            back = point._replace(velocity=direction(noise))
             return (
                 done + count,
-                jax.tree.map(lambda new, old: jnp.where(finite, new, old), moved, back),
+                select(finite, moved, point._replace(velocity=direction(noise))),
                 kinetic + jnp.where(finite, change, 0.0),
                 diverging | ~finite,
             )
@@ -317,21 +326,22 @@ class MCLMC(ModelKernel):
             (jnp.asarray(0), start, jnp.zeros_like(state.step_size), jnp.asarray(False)),
         )
 
-        def finish(_: Any, state: MCLMCState) -> MCLMCState:
+        def finish(_: Any, carry: tuple[MCLMCState, _Errors]) -> tuple[MCLMCState, _Errors]:
+            state, _ = carry
             potential = density.potential(point.position)
             # A finite gradient where U is not: the whole draw is undone.
             finite = jnp.isfinite(potential)
             fresh = direction(_normal(velocity_key, state.velocity))
-            return state._replace(
+            moved = state._replace(
                 z=jnp.where(finite, point.position, state.z),
                 velocity=jnp.where(finite, point.velocity, fresh),
                 gradient=jnp.where(finite, point.gradient, state.gradient),
-                potential_energy=jnp.where(finite, potential, state.potential_energy),
-                energy_error=jnp.where(finite, kinetic + potential - state.potential_energy, 0.0),
-                diverging=diverging | ~finite,
+                potential=jnp.where(finite, potential, state.potential),
             )
+            error = jnp.where(finite, kinetic + potential - state.potential, 0.0)
+            return moved, _Errors(error, diverging | ~finite)
 
-        return jax.lax.fori_loop(0, jnp.minimum(done, 1), finish, state)
+        return jax.lax.fori_loop(0, jnp.minimum(done, 1), finish, (state, errors))
 
 
 def _normal(key: Any, like: Any) -> Any:

@@ -40,13 +40,12 @@ class StochasticGradientState(NamedTuple):
         z: site -> unconstrained value.
         variables: what the method has besides the position: momenta, thermostats.
         preconditioner, estimator, minibatches: states of those.
-        kinetic_temperature: mᵀM⁻¹m/d of each site, in the order of their names; None without
-            momenta.
         stopped: a draw was not finite; the chain stands at the last one that was.
-        step_size, temperature: of the last step.
-        num_steps: minibatch gradients of the draw.
         iteration: draws made, warm-up included.
         rng_key: one key.
+        statistics: kinetic_temperature, mᵀM⁻¹m/d of each site, in the order of their names, where
+            there are momenta; stopped; step_size and temperature, of the last step; num_steps,
+            minibatch gradients of the draw; accept_prob, where something is accepted.
     """
 
     z: Any
@@ -54,13 +53,10 @@ class StochasticGradientState(NamedTuple):
     preconditioner: Any
     estimator: Any
     minibatches: Any
-    kinetic_temperature: Any
     stopped: Any
-    step_size: Any
-    temperature: Any
-    num_steps: Any
     iteration: Any
     rng_key: Any
+    statistics: Any
 
 
 class WholeData(NamedTuple):
