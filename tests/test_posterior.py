@@ -434,7 +434,8 @@ def test_the_memory_bound_counts_what_the_network_holds():
     memory = 2**22
     posterior = bnn.Posterior.from_arrays(draws, {}, attributes(draws), model=model)
     components = posterior.predict(x, memory=memory).components
-    from bayesnn_ppl.posterior.mixture import _over_draws, mixture_moments
+    from bayesnn_ppl.posterior.components import _over_draws
+    from bayesnn_ppl.posterior.mixture import mixture_moments
 
     lowered = _over_draws.lower(
         components._program,

@@ -8,13 +8,13 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.fitting.fitter import Fit, make_fit
 from bayesnn_ppl.inference.fitting.problem import Approximation
 from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.sampling.execution import execute
 from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["Method", "Sampling", "built", "chosen_sampling"]

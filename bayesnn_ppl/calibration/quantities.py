@@ -27,8 +27,8 @@ from bayesnn_ppl.diagnostics.prior.traced_model import (
     functions_at,
     inspect_prior,
 )
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["DENSITIES", "Quantities"]

@@ -13,7 +13,7 @@ from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.data.new_inputs import standardised, warn_outside
-from bayesnn_ppl.posterior.mixture import Components
+from bayesnn_ppl.posterior.components import Components
 from bayesnn_ppl.posterior.prediction import Prediction, brief_sd, function_values
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 

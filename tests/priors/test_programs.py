@@ -11,7 +11,7 @@ from numpyro.infer.util import log_density
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.modeling.contract import inspect_model
 from bayesnn_ppl.priors.common.fitting import distribution_of
 from tests.priors.laws import IMAGES, MLP, NNX, ROWS, Everything, shapes_of, trace_of
 

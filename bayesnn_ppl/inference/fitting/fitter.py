@@ -18,13 +18,6 @@ from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import (
-    RANDOM_DENSITY,
-    WITHOUT_NOISE,
-    ModelSummary,
-    check_task,
-    inspect_model,
-)
 from bayesnn_ppl.inference.fitting.problem import Approximation, Fitted, Problem
 from bayesnn_ppl.inference.fitting.provenance import describe_fit
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
@@ -33,6 +26,13 @@ from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
+from bayesnn_ppl.modeling.contract import (
+    RANDOM_DENSITY,
+    WITHOUT_NOISE,
+    ModelSummary,
+    check_task,
+    inspect_model,
+)
 from bayesnn_ppl.modeling.training_noise import clean
 from bayesnn_ppl.posterior.mixture import function_record
 from bayesnn_ppl.posterior.posterior import Posterior

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.modeling.temperature import Model
 
 __all__ = ["Approximation", "Finding", "Fitted", "Problem"]

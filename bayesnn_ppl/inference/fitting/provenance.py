@@ -6,10 +6,10 @@ from typing import Any
 from jax.sharding import Mesh
 
 from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe
 from bayesnn_ppl.inference.runtime.provenance import describe_common, kept
+from bayesnn_ppl.modeling.contract import inspect_model
 
 __all__ = ["describe_fit"]
 

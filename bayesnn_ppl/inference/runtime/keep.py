@@ -11,10 +11,10 @@ from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.data.common.dataset import Split
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
-from bayesnn_ppl.posterior.mixture import check_support
-from bayesnn_ppl.storage import GROUPS
+from bayesnn_ppl.modeling.contract import ModelSummary, observed_distribution
+from bayesnn_ppl.modeling.target_support import check_support
+from bayesnn_ppl.storage import GROUPS, variable_names
 
 __all__ = ["Keep", "Probe", "check_keep", "rounded"]
 
@@ -136,6 +136,7 @@ def check_keep(
         ValueError: bfloat16 in memory, a program without predictions at new inputs, or a probe
             that does not fit it.
     """
+    variable_names(summary.stored)  # names under which two sites would be stored are refused
     keep = Keep() if keep is None else keep
     if not isinstance(keep, Keep):
         raise TypeError(

@@ -17,8 +17,8 @@ from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.arrays import data_hash
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.new_inputs import input_range, target_range
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe
+from bayesnn_ppl.modeling.contract import ModelSummary
 
 __all__ = ["describe_common", "kept", "kernel_settings", "made_elsewhere", "versions_here"]
 

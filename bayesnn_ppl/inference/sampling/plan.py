@@ -12,13 +12,6 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.core.arguments import natural, whole_number
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.inference.contract import (
-    RANDOM_DENSITY,
-    WITHOUT_NOISE,
-    ModelSummary,
-    check_task,
-    inspect_model,
-)
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
 from bayesnn_ppl.inference.runtime.device_placement import place_chains
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
@@ -29,6 +22,13 @@ from bayesnn_ppl.inference.sampling.chain_starts import network_sites, resolve_s
 from bayesnn_ppl.inference.sampling.process_share import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sampling.traced_functions import Settings, rows_at_once
 from bayesnn_ppl.inference.sampling.training_rows import HeldRows, StreamedRows, open_rows
+from bayesnn_ppl.modeling.contract import (
+    RANDOM_DENSITY,
+    WITHOUT_NOISE,
+    ModelSummary,
+    check_task,
+    inspect_model,
+)
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.data.streaming.streams import Stream, StreamedColumn
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.kernels.common.model_kernel import needs_all_rows
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape
 from bayesnn_ppl.inference.sampling.streamed_plan import RowBlocks, StreamPlan, plan_stream
 from bayesnn_ppl.inference.sampling.traced_functions import Settings
+from bayesnn_ppl.modeling.contract import ModelSummary
 
 __all__ = ["HeldRows", "StreamedRows", "open_rows"]
 

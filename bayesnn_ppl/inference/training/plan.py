@@ -14,9 +14,9 @@ from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.runtime.device_placement import members_together
 from bayesnn_ppl.inference.training.compiled_program import Recipe
+from bayesnn_ppl.modeling.contract import ModelSummary, inspect_model
 from bayesnn_ppl.modeling.network_initialisers import check_initialised, initialised_sites
 from bayesnn_ppl.modeling.training_noise import clean
 

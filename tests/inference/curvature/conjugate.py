@@ -6,8 +6,8 @@ import numpy as np
 import optax
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.modeling.contract import inspect_model
 
 MODE = bnn.approximations.MAP(optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60)
 NOISE, PRIOR = 0.5, 0.7

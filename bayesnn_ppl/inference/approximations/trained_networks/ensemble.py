@@ -11,9 +11,9 @@ from bayesnn_ppl.core.arguments import readable, whole_number
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
-from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
 from bayesnn_ppl.inference.training.trainer import Trained
+from bayesnn_ppl.modeling.contract import inspect_model
 from bayesnn_ppl.modeling.temperature import Model
 
 __all__ = ["Ensemble", "Starts"]

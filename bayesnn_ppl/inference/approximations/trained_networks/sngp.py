@@ -16,10 +16,10 @@ from bayesnn_ppl.inference.approximations.trained_networks.trained import (
     TrainedByGradients,
     thinned,
 )
-from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.training.trainer import cosine
+from bayesnn_ppl.modeling.contract import inspect_model
 from bayesnn_ppl.modeling.temperature import ColdModel, Model
 
 __all__ = ["SNGP"]
