@@ -11,7 +11,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.arguments import html_table, natural, readable
 from bayesnn_ppl.data.common.target import Target
-from bayesnn_ppl.diagnostics.prior.report_sentences import figure_lines
+from bayesnn_ppl.diagnostics.prior.report import figure_lines
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 
 COLOURS = re.compile(r"color|background|#[0-9a-f]{3,6}\b|rgb", re.I)

@@ -170,7 +170,7 @@ class Calibration:
 
     def to_json(self) -> str:
         """`to_dict` as JSON; NaN and infinities become null."""
-        from bayesnn_ppl.diagnostics.diagnosis.tables import plain
+        from bayesnn_ppl.diagnostics.presentation import plain
 
         return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 

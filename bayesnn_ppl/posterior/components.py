@@ -15,6 +15,7 @@ from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.likelihoods.common.observed import drawn, is_label, predicted_shape
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
+from bayesnn_ppl.modeling.jaxpr_equations import result_bytes
 from bayesnn_ppl.posterior.mixture import function_moments, observed_site
 
 __all__ = ["Components"]
@@ -95,21 +96,6 @@ def _batch(at_once: int) -> int | None:
     return at_once if at_once > 1 else None
 
 
-def _bytes_of(jaxpr: Any) -> int:
-    """What all intermediate values of a function take together: a bound on its memory."""
-    total = 0
-    for equation in jaxpr.eqns:
-        total += sum(
-            v.aval.size * v.aval.dtype.itemsize for v in equation.outvars if hasattr(v.aval, "size")
-        )
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                inner = getattr(inner, "jaxpr", inner)  # closed or open
-                if hasattr(inner, "eqns"):
-                    total += _bytes_of(inner)
-    return total
-
-
 class Components:
     """The components of the predictive mixture at inputs `x`: one distribution per draw.
 
@@ -138,7 +124,7 @@ class Components:
             one = {name: a[0] for name, a in self._draws.items()}
             traced = jax.make_jaxpr(partial(_observed, self._program), return_shape=True)
             program, self.distribution = traced(one, x)
-            working = _bytes_of(program.jaxpr)
+            working = result_bytes(program.jaxpr)
         held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(self.distribution))
         held, working = max(1, held // len(x)), max(1, working // len(x))  # per row and draw
         self._memory, self._working = memory, working

@@ -69,7 +69,7 @@ def rhat(draws: ArrayLike) -> Any:
         ValueError: `draws` has fewer than two axes.
         TypeError: `draws` is not real.
     """
-    return _measure(draws, ("rhat",))["rhat"]
+    return _measured(draws, "rhat")["rhat"]
 
 
 def ess_bulk(draws: ArrayLike) -> Any:
@@ -88,7 +88,7 @@ def ess_bulk(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("ess_bulk",))["ess_bulk"]
+    return _measured(draws, "ess_bulk")["ess_bulk"]
 
 
 def ess_tail(draws: ArrayLike) -> Any:
@@ -103,7 +103,7 @@ def ess_tail(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("ess_tail",))["ess_tail"]
+    return _measured(draws, "ess_tail")["ess_tail"]
 
 
 def mcse_mean(draws: ArrayLike) -> Any:
@@ -118,7 +118,7 @@ def mcse_mean(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("mcse_mean",))["mcse_mean"]
+    return _measured(draws, "mcse_mean")["mcse_mean"]
 
 
 def convergence_summary(draws: ArrayLike) -> Convergence:
@@ -133,7 +133,7 @@ def convergence_summary(draws: ArrayLike) -> Convergence:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return Convergence(**_measure(draws, Convergence._fields))
+    return Convergence(**_measured(draws, *Convergence._fields))
 
 
 def ebfmi(energy: ArrayLike) -> Array:
@@ -167,8 +167,7 @@ def ebfmi(energy: ArrayLike) -> Array:
         return np.where(np.ptp(values, axis=1) > 0, steps / np.var(values, axis=1, ddof=1), np.nan)
 
 
-def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
-    """The wanted measures of every variable."""
+def _measured(draws: ArrayLike, *wanted: str) -> dict[str, Any]:
     return by_block(draws, wanted, lambda block: _measure_block(block, wanted))
 
 
@@ -228,9 +227,7 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
             if folded is None:
                 results["rhat"] = np.full(variables, np.nan)
             else:
-                bulk, tail = _rhat(scores), _rhat(folded.reshape(split.shape))
-                # Values on two points fold to a constant: the bulk decides alone.
-                results["rhat"] = np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
+                results["rhat"] = larger(_rhat(scores), _rhat(folded.reshape(split.shape)))
         if "ess_bulk" in wanted:
             results["ess_bulk"] = ess_of_halves(scores)
     if "ess_tail" in wanted:
@@ -249,6 +246,16 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
     return results
 
 
+def larger(bulk: Array, folded: Array) -> Array:
+    """Of two R-hats; values on two points fold to a constant, and the bulk decides alone."""
+    return np.where(np.isnan(folded), bulk, np.maximum(bulk, folded))
+
+
+def without_rounding(variance: Array) -> Array:
+    """The variance of z-scores, exactly 0 where it is only rounding."""
+    return np.where(variance < _ROUNDING, 0.0, variance)
+
+
 def half_chains(block: Array) -> Array:
     """(variable, chain, draw) -> (variable, half chain, draw), as R-hat and ESS take them."""
     variables, chains, count = block.shape
@@ -264,9 +271,7 @@ def _rhat(split: Array) -> Array:
     count = split.shape[2]
     means = split.mean(axis=2)
     within = split.var(axis=2, ddof=1).mean(axis=1)
-    between = means.var(axis=1, ddof=1)
-    within = np.where(within < _ROUNDING, 0.0, within)
-    between = np.where(between < _ROUNDING, 0.0, between)
+    within, between = without_rounding(within), without_rounding(means.var(axis=1, ddof=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.sqrt(between / within + (count - 1) / count)
 
