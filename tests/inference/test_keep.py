@@ -11,7 +11,8 @@ from numpyro.infer import HMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.inference.runtime.metrics_log import FunctionHistory, MetricsFile
+from bayesnn_ppl.inference.runtime.function_history import FunctionHistory
+from bayesnn_ppl.inference.runtime.metrics_log import MetricsFile
 from bayesnn_ppl.inference.runtime.weight_moments import RunningMoments
 
 SETTINGS = dict(warmup=50, draws=103, chains=2, seed=3, progress=False)
@@ -303,8 +304,8 @@ def test_metrics_over_time(regression, probe, tmp_path, monkeypatch):
 
 
 def test_the_history_is_thinned_and_stays_aligned(monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.runtime.metrics_log._HISTORY_DRAWS", 10)
-    monkeypatch.setattr("bayesnn_ppl.inference.runtime.metrics_log._HISTORY_VALUES", 10)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.function_history._HISTORY_DRAWS", 10)
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.function_history._HISTORY_VALUES", 10)
     history = FunctionHistory()
     values = np.arange(230.0).reshape(1, 230, 1)
     for begin in range(0, 230, 23):

@@ -61,8 +61,8 @@ def _members(superchains: ArrayLike, chains: tuple[int, ...]) -> NDArray[np.intp
     labels = np.asarray(superchains)
     if labels.shape != chains:
         raise ValueError(
-            f"`superchains` has shape {labels.shape}, but the draws have {sum(chains)} chains. Give "
-            "one label for each chain, such as np.repeat(np.arange(K), M) for K superchains of M."
+            f"`superchains` has shape {labels.shape}, but the draws have {sum(chains)} chains. "
+            "Give one label for each, such as np.repeat(np.arange(K), M) for K superchains of M."
         )
     names, which, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(names) < 2:

@@ -174,10 +174,8 @@ class Thermometry:
         width = min(44, max([5, *(len(a.name) for a in shown)]))
         lines += ["", f"{'array':<{width}} {'count':>8}  {'kinetic':>15}  {'configurational':>15}"]
         for a in shown:
-            cells = (_cell(a.kinetic), _cell(a.configurational))
-            lines.append(
-                f"{cut(a.name, width):<{width}} {a.elements:>8}  {cells[0]:>15}  {cells[1]:>15}  {a.status}"
-            )
+            cells = f"{_cell(a.kinetic):>15}  {_cell(a.configurational):>15}"
+            lines.append(f"{cut(a.name, width):<{width}} {a.elements:>8}  {cells}  {a.status}")
         return "\n".join(lines)
 
     def _figures(self) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.fitting.problem import Approximation, Fitted, Problem
 from bayesnn_ppl.inference.fitting.provenance import describe_fit
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
-from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
-from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
+from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep, with_kept_groups
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord

@@ -19,12 +19,12 @@ from jax.sharding import PartitionSpec as P
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.core.mesh import everywhere, spread
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.sampling.draw_records import everything_kept
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.sampling.traced_functions import (
     Settings,
     chain_functions,
     ensemble_functions,
-    everything_kept,
 )
 
 __all__ = ["Program", "compile_program"]

@@ -11,7 +11,7 @@ from bayesnn_ppl.core.mesh import more_cpu_devices
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.interrupts import heard, uninterrupted, what_is_kept
-from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
+from bayesnn_ppl.inference.runtime.keep import with_kept_groups
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.inference.sampling.chain_starts import resolve_start
 from bayesnn_ppl.inference.sampling.compiled_program import compile_program
@@ -102,12 +102,12 @@ def _execute(
         happened: dict[str, Any] = {
             "draws": sink.done,
             "interrupted": run.interrupted,
-            "ended": run.ended,
-            "stopped_chains": sorted(run.stopped),
+            "ended": run.end.record,
+            "stopped_chains": sorted(run.end.stopped),
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
         }
         if isinstance(sink, FolderSink):
-            if run.ended["by"] in ("convergence", "stopped"):  # more draws are not wanted of it
+            if run.end.record["by"] in ("convergence", "stopped"):  # no more are wanted
                 happened["draws_requested"] = draws = sink.done
             sink.finish(run.state(), complete=sink.done >= draws, **happened)
             plan.share.team.agree("the run is finished")

@@ -23,6 +23,7 @@ from bayesnn_ppl.inference.runtime.state_arrays import arrays_to_state, state_to
 from bayesnn_ppl.inference.sampling.chain_starts import explain_faults
 from bayesnn_ppl.inference.sampling.compiled_program import Program
 from bayesnn_ppl.inference.sampling.plan import Plan
+from bayesnn_ppl.inference.sampling.run_end import RunEnd
 from bayesnn_ppl.inference.sampling.streamed_plan import RowBlocks
 from bayesnn_ppl.inference.sampling.training_rows import HeldRows
 from bayesnn_ppl.storage import variable_names
@@ -88,13 +89,12 @@ class Run:
         self._predictive_keys = everywhere(plan.keys(_PREDICTIVE), mesh)
         self._data = (program.place(plan.rows.x), program.place(plan.rows.y))
         self._bar, self._loop, self._sink = bar, BlockLoop(bar, callback), sink
-        self.ended: dict[str, Any] = {"by": "draws"}
+        self.end = RunEnd(plan, self._watch, bar, called)
         self._state: Any = None
         self.seconds: dict[str, float] = {}
-        self.interrupted = self.ended_early = False
-        self._began, self._called = time.perf_counter(), called
+        self.interrupted = False
+        self._began = time.perf_counter()
         self._variables: dict[str, str] | None = None
-        self.stopped: list[int] = []  # chains that a draw which was not finite has stopped
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -160,12 +160,13 @@ class Run:
                     self._keep_warmup()
                 raise
             self._keep_warmup()
-        if self.ended_early:
-            by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
+        if self.end.early:
+            by = self.end.record["by"]
+            who = "The callback" if by == "callback" else "`until`, by its max_time,"
             raise EndedTogether(
-                f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
+                f"{who} ended the run in its warm-up, after {made} of {warmup} draws: "
                 "there is nothing to return yet. A run on disk can be resumed.",
-                by=self.ended["by"],
+                by=by,
             )
 
     def _keep_warmup(self) -> None:
@@ -181,7 +182,7 @@ class Run:
             except KeyboardInterrupt:
                 if not self._sink.done:
                     raise
-                self.interrupted, self.ended = True, {"by": "interrupt"}
+                self.interrupted, self.end.record = True, {"by": "interrupt"}
                 self._bar.say(
                     f"Interrupted: {self._sink.done} of {draws} draws per chain are kept."
                 )
@@ -219,7 +220,7 @@ class Run:
             statistics = groups["sample_stats"]
             functions = groups.get("predictions", {})
             divergences += int(np.sum(statistics.get("diverging", 0)))
-            self._notice_stopped(phase, done, statistics)
+            self.end.notice_stopped(phase, done, statistics)
             self._bar.advance(done, statistics, divergences)
             if phase == "sample":
                 self._watch.add(functions)
@@ -230,9 +231,9 @@ class Run:
                 lambda: Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
             )
             if any(self._team.agree(ends or self._share.interrupted)):
-                self.ended_early, self.ended = True, {"by": "callback"}
+                self.end.early, self.end.record = True, {"by": "callback"}
                 return True
-            return done < total and (self._is_still(statistics) or self._is_done(phase, done))
+            return done < total and (self.end.is_still(statistics) or self.end.is_done(phase, done))
 
         return self._loop.run(
             total,
@@ -245,62 +246,10 @@ class Run:
             agree=lambda count: self._team.agree(count)[0],
         )
 
-    def _notice_stopped(self, phase: str, done: int, statistics: Mapping[str, np.ndarray]) -> None:
-        """Name the chains that have stopped for good in the block that ends with draw `done`."""
-        stopped = statistics.get("stopped")
-        if stopped is None:
-            return
-        for chain in np.flatnonzero(stopped.any(axis=1)).tolist():
-            if chain in self.stopped:
-                continue
-            self.stopped.append(chain)
-            draw = done - stopped.shape[1] + int(np.argmax(stopped[chain]))
-            self._bar.say(
-                f"Chain {chain} has stopped in draw {draw} of the {phase} phase: its state was no "
-                "longer finite. It stays at its last good draw. Take a smaller step size, or "
-                "start where the gradients are smaller."
-            )
-
-    def _is_still(self, statistics: Mapping[str, np.ndarray]) -> bool:
-        """Whether all chains of all processes have stopped: more draws would be of no use."""
-        if "stopped" not in statistics:
-            return False
-        still = len(self.stopped) == self._settings.chains
-        if not all(self._team.agree(still)):
-            return False
-        if self.ended["by"] != "stopped":
-            self._bar.say("All chains have stopped, so the run ends.")
-        self.ended = {"by": "stopped"}
-        return True
-
     def _call(self, state: Any, rows: tuple[Any, Any], *counts: int) -> tuple[Any, Any]:
         """The compiled program, on these rows."""
         numbers = everywhere([np.int32(count) for count in counts], self._settings.mesh)
         return self._program.advance(state, *rows, self._probe, self._predictive_keys, *numbers)
-
-    def _is_done(self, phase: str, done: int) -> bool:
-        """Whether `until` ends the run here, and why."""
-        until = self._plan.until
-        if until is None:
-            return False
-        limit = until.max_seconds
-        late = limit is not None and time.perf_counter() - self._called > limit
-        if limit is not None and self._team.agree(late)[0]:
-            self.ended = {"by": "max_time", "max_seconds": limit}
-            self._bar.say(f"The time is up, {limit:g} s, after {done} draws of the {phase} phase.")
-            self.ended_early = phase == "warmup"
-            return True
-        if phase == "warmup" or not until.watches_functions:
-            return False
-        found = self._team.agree(self._watch.reached(until))[0]
-        if found is None:
-            return False
-        self.ended = {"by": "convergence", **{k: round(v, 4) for k, v in found.items()}}
-        self._bar.say(
-            f"Done after {done} draws per chain: largest R-hat of the functions "
-            f"{found['function_rhat']:.4f}, smallest effective sample size {found['ess']:.0f}."
-        )
-        return True
 
     def _named(self, groups: Any, count: int) -> dict[str, dict[str, np.ndarray]]:
         """The first `count` draws of the buffers, under the names they are stored by."""

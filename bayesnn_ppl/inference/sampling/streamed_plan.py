@@ -14,8 +14,9 @@ from jax.sharding import NamedSharding
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.data.streaming.row_order import RowOrder
 from bayesnn_ppl.data.streaming.streams import Stream
+from bayesnn_ppl.inference.sampling.draw_records import everything_kept
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, block_sharding
-from bayesnn_ppl.inference.sampling.traced_functions import Settings, everything_kept
+from bayesnn_ppl.inference.sampling.traced_functions import Settings
 from bayesnn_ppl.modeling.contract import ModelSummary, observed_distribution
 from bayesnn_ppl.modeling.target_support import check_support
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,62 +10,19 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import positive, whole_number
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
+from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches, when
+from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches
+from bayesnn_ppl.inference.kernels.full_batch.mclmc_moves import Errors, MCLMCState, move, warm_step
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
-    Point,
     check_dimension,
     check_preconditioning,
     direction,
-    refresh,
-    trajectory,
 )
 
 __all__ = ["MCLMC", "MCLMCState"]
-
-
-class _Errors(NamedTuple):
-    """What the moves of a draw add up to: the energy error, and whether one was undone."""
-
-    total: Any
-    diverging: Any
-
-
-@named_fields
-class MCLMCState(NamedTuple):
-    """The state of one chain.
-
-    Attributes:
-        z: site -> unconstrained value.
-        velocity, gradient, potential: u, ∇U and U there, shape (d,), (d,) and ().
-        scale: s of the preconditioner, shape (d,), or () without one.
-        step_size, length: ε and L.
-        weight: of the step-size rule.
-        moments, batches: what the warm-up has seen of the positions.
-        iteration: draws made so far, warm-up included.
-        rng_key: one key.
-        statistics: potential_energy; energy_error, ΔE of the draw, the sum over its steps (moves
-            that were undone left out); diverging, whether a move was not finite and was undone;
-            num_steps, gradients of the draw; step_size.
-    """
-
-    z: Any
-    velocity: Any
-    gradient: Any
-    potential: Any
-    scale: Any
-    step_size: Any
-    length: Any
-    weight: Any
-    moments: Any
-    batches: Any
-    iteration: Any
-    rng_key: Any
-    statistics: Any
 
 
 class MCLMC(ModelKernel):
@@ -207,25 +164,29 @@ class MCLMC(ModelKernel):
     def _draw(self, state: MCLMCState, density: Density) -> MCLMCState:
         key, noise_key = jax.random.split(state.rng_key)
         old, _ = ravel_pytree(state.z)
-        errors = _Errors(jnp.zeros_like(state.step_size), jnp.asarray(False))
+        errors = Errors(jnp.zeros_like(state.step_size), jnp.asarray(False))
         state = state._replace(z=old)
         if not self._num_warmup:
-            state, errors = self._move(state, errors, density, noise_key, self._steps_per_draw)
+            state, errors = move(
+                state, errors, density, noise_key, self._steps_per_draw, self._stretch(state)
+            )
         else:
             adaptation = self._adaptation(old.size)
             # Loops of no turns where a `cond` would do: see `when`.
             warm = jnp.where(state.iteration < self._num_warmup, self._steps_per_draw, 0)
             first = state.iteration * self._steps_per_draw
 
-            def warm_step(index: Any, carry: Any) -> Any:
+            def adapted(index: Any, carry: Any) -> Any:
                 state, errors = carry
                 here = jax.random.fold_in(noise_key, index)
-                state, errors, error = self._step(state, errors, density, here, first + index)
+                state, errors, error = warm_step(
+                    state, errors, density, here, first + index, self._stretch(state)
+                )
                 return adaptation.step(state, first + index, error), errors
 
-            state, errors = jax.lax.fori_loop(0, warm, warm_step, (state, errors))
+            state, errors = jax.lax.fori_loop(0, warm, adapted, (state, errors))
             rest = self._steps_per_draw - warm
-            state, errors = self._move(state, errors, density, noise_key, rest)
+            state, errors = move(state, errors, density, noise_key, rest, self._stretch(state))
         return state._replace(
             z=density.unravel(state.z),
             iteration=state.iteration + 1,
@@ -253,101 +214,9 @@ class MCLMC(ModelKernel):
             tune_length=self._length is None,
         )
 
-    def _step(
-        self, state: MCLMCState, errors: _Errors, density: Density, key: Any, index: Any
-    ) -> tuple[MCLMCState, _Errors, Any]:
-        """One step of the warm-up and its energy error, NaN where the step was undone."""
-        noise_key, velocity_key = jax.random.split(key)
-        stretch = self._stretch(state)
-
-        def turn(velocity: Any) -> Any:
-            noise = _normal(noise_key, velocity)
-            return refresh(velocity, noise, stretch * state.step_size, state.length)
-
-        velocity = when(index % stretch == 0, turn, state.velocity)
-        old = Point(state.z, velocity, state.gradient)
-        moved, kinetic = trajectory(
-            old, density.gradient, steps=1, step_size=state.step_size, scale=state.scale
-        )
-        potential = density.potential(moved.position)
-        error = kinetic + potential - state.potential
-        finite = jnp.isfinite(error) & _sound(moved)
-        point = select(finite, moved, old)
-        velocity = when(
-            ~finite, lambda velocity: direction(_normal(velocity_key, velocity)), point.velocity
-        )
-        state = state._replace(
-            z=point.position,
-            velocity=velocity,
-            gradient=point.gradient,
-            potential=jnp.where(finite, potential, state.potential),
-        )
-        errors = _Errors(errors.total + jnp.where(finite, error, 0.0), errors.diverging | ~finite)
-        return state, errors, jnp.where(finite, error, jnp.nan)
-
     def _stretch(self, state: MCLMCState) -> Any:
         """Steps from one refreshment to the next, within a draw."""
         if self._refreshments_per_length is None:
             return jnp.asarray(1)
         way = state.length / (state.step_size * self._refreshments_per_length)
         return jnp.clip(way, 1, self._steps_per_draw).astype(int)
-
-    def _move(
-        self, state: MCLMCState, errors: _Errors, density: Density, key: Any, steps: Any
-    ) -> tuple[MCLMCState, _Errors]:
-        """`steps` steps at fixed settings; `state.z` is a vector."""
-        velocity_key, key = jax.random.split(key)
-        stretch = self._stretch(state)
-
-        def segment(carry: Any) -> Any:
-            done, point, kinetic, diverging = carry
-            count = jnp.minimum(stretch, steps - done)
-            noise = _normal(jax.random.fold_in(key, done), point.velocity)
-            turned = refresh(point.velocity, noise, count * state.step_size, state.length)
-            moved, change = trajectory(
-                point._replace(velocity=turned),
-                density.gradient,
-                steps=count,
-                step_size=state.step_size,
-                scale=state.scale,
-            )
-            finite = jnp.isfinite(change) & _sound(moved)
-            return (
-                done + count,
-                select(finite, moved, point._replace(velocity=direction(noise))),
-                kinetic + jnp.where(finite, change, 0.0),
-                diverging | ~finite,
-            )
-
-        start = Point(state.z, state.velocity, state.gradient)
-        done, point, kinetic, diverging = jax.lax.while_loop(
-            lambda carry: carry[0] < steps,
-            segment,
-            (jnp.asarray(0), start, jnp.zeros_like(state.step_size), jnp.asarray(False)),
-        )
-
-        def finish(_: Any, carry: tuple[MCLMCState, _Errors]) -> tuple[MCLMCState, _Errors]:
-            state, _ = carry
-            potential = density.potential(point.position)
-            # A finite gradient where U is not: the whole draw is undone.
-            finite = jnp.isfinite(potential)
-            fresh = direction(_normal(velocity_key, state.velocity))
-            moved = state._replace(
-                z=jnp.where(finite, point.position, state.z),
-                velocity=jnp.where(finite, point.velocity, fresh),
-                gradient=jnp.where(finite, point.gradient, state.gradient),
-                potential=jnp.where(finite, potential, state.potential),
-            )
-            error = jnp.where(finite, kinetic + potential - state.potential, 0.0)
-            return moved, _Errors(error, diverging | ~finite)
-
-        return jax.lax.fori_loop(0, jnp.minimum(done, 1), finish, (state, errors))
-
-
-def _normal(key: Any, like: Any) -> Any:
-    return jax.random.normal(key, like.shape, like.dtype)
-
-
-def _sound(point: Point) -> Any:
-    """Whether velocity and gradient are finite; a position is where the velocities before were."""
-    return jnp.isfinite(jnp.vdot(point.velocity, point.gradient))

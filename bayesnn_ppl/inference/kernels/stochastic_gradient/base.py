@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bayesnn_ppl.core.derivatives import derivatives_along
@@ -15,7 +14,6 @@ from bayesnn_ppl.core.fast_normals import standard_normal, steps_at_once
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import (
-    MinibatchDensity,
     MinibatchGradient,
     full_gradient,
 )
@@ -27,6 +25,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.state import (
     StepSettings,
     StochasticGradientState,
     WholeData,
+    draw_statistics,
 )
 
 __all__ = ["StepSettings", "StochasticGradientKernel", "StochasticGradientState", "WholeData"]
@@ -139,7 +138,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
             stopped=jnp.zeros((), bool),
             iteration=index,
             rng_key=key,
-            statistics=self._told(variables, settings, sizes, index),
+            statistics=draw_statistics(self.recorded, variables, settings, sizes, index),
         )
 
     def _draw(self, state: StochasticGradientState, density: Density) -> StochasticGradientState:
@@ -228,7 +227,8 @@ class StochasticGradientKernel(StochasticGradientSettings):
         mass = jnp.asarray(self.preconditioner.mass(preconditioner), dtype)
         last = self._settings(first + count - 1, data.density.rows, mass, dtype)
         sizes = tuple(leaf.size for leaf in jax.tree.leaves(state.z))
-        per_step = self._gradients_per_step * self.gradient.gradients_per_step
+        gradients = count * self._gradients_per_step * self.gradient.gradients_per_step
+        gradients = jnp.asarray(gradients, jnp.int32)
         return state._replace(
             z=unravel(position),
             variables=variables,
@@ -236,7 +236,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
             estimator=estimator,
             minibatches=minibatches,
             iteration=state.iteration + 1,
-            statistics=self._told(variables, last, sizes, jnp.asarray(count * per_step, jnp.int32)),
+            statistics=draw_statistics(self.recorded, variables, last, sizes, gradients),
         )
 
     def _adapt(
@@ -290,44 +290,3 @@ class StochasticGradientKernel(StochasticGradientSettings):
         at_once = max(_AT_ONCE, self.batch_size) if data_shards() == 1 else data.x.shape[0]
         temperature = self._weight_of_jacobians(settings)
         return full_gradient(data.density, data.x, data.y, at_once, temperature)
-
-    def _told(
-        self, variables: Any, last: StepSettings, sizes: tuple[int, ...], gradients: Any
-    ) -> dict[str, Any]:
-        """The statistics of a draw, whose last step had these settings."""
-        told = {
-            "step_size": last.step_size,
-            "temperature": last.temperature,
-            "num_steps": gradients,
-            "stopped": jnp.zeros((), bool),
-        }
-        if "accept_prob" in self.recorded:
-            told["accept_prob"] = getattr(variables, "accept_prob", jnp.zeros((), last.mass.dtype))
-        momentum = getattr(variables, "momentum", None)
-        if momentum is not None:
-            energies = jnp.split(momentum**2 / last.mass, np.cumsum(sizes)[:-1])
-            told["kinetic_temperature"] = jnp.stack([part.mean() for part in energies])
-        return told
-
-    def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
-        """The data in the program's arguments, and how minibatches are taken of them."""
-        name = type(self).__name__
-        known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
-        if set(known) != {"x", "y"} or known["y"] is None:
-            raise ValueError(
-                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
-                f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
-            )
-        x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])
-        rows = x.shape[0] if self._given is None else self._given
-        shards = data_shards()
-        parts = shards * self.sub_batches
-        if self.batch_size > rows or self.batch_size % parts:
-            raise ValueError(
-                f"`batch_size` of {name} is {self.batch_size}; it must be at most the {rows} rows "
-                f"of the data, and a multiple of {parts}, the number of data shards ({shards}) "
-                f"times `sub_batches` ({self.sub_batches})."
-            )
-        order = self.minibatches if self._given is None else "given"
-        batches = Minibatches(rows, self.batch_size, shards, order)
-        return WholeData(MinibatchDensity.of(density, rows), x, y), batches

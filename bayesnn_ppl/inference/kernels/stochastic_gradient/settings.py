@@ -9,13 +9,16 @@ from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.identity import describe
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
+from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches, data_shards
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import check_estimator
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     Identity,
     check_preconditioner,
 )
-from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings
+from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings, WholeData
 from bayesnn_ppl.inference.schedules.simple import check_schedule, evaluate, reference
 from bayesnn_ppl.modeling.temperature import ColdModel
 
@@ -160,8 +163,31 @@ class StochasticGradientSettings(ModelKernel):
                 "from rows that come a few at a time."
             )
         fresh: Self = self.wrap_model(lambda model: model)
-        fresh._given, fresh._steps_per_draw = rows, steps
+        fresh._given, fresh.steps_per_draw = rows, steps
         return fresh
+
+    def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
+        """The data in the program's arguments, and how minibatches are taken of them."""
+        name = type(self).__name__
+        known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
+        if set(known) != {"x", "y"} or known["y"] is None:
+            raise ValueError(
+                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
+                f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
+            )
+        x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])
+        rows = x.shape[0] if self._given is None else self._given
+        shards = data_shards()
+        parts = shards * self.sub_batches
+        if self.batch_size > rows or self.batch_size % parts:
+            raise ValueError(
+                f"`batch_size` of {name} is {self.batch_size}; it must be at most the {rows} rows "
+                f"of the data, and a multiple of {parts}, the number of data shards ({shards}) "
+                f"times `sub_batches` ({self.sub_batches})."
+            )
+        order = self.minibatches if self._given is None else "given"
+        batches = Minibatches(rows, self.batch_size, shards, order)
+        return WholeData(MinibatchDensity.of(density, rows), x, y), batches
 
     def _counts(self, iteration: Any) -> tuple[int, Any, Any]:
         """The most steps a draw can have, those of this one, and those before it."""

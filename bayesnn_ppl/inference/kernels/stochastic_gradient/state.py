@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+
 from bayesnn_ppl.inference.kernels.common.minibatch_density import (
     MinibatchDensity,
     MinibatchGradient,
 )
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 
-__all__ = ["StepGradient", "StepSettings", "StochasticGradientState", "WholeData"]
+__all__ = [
+    "StepGradient",
+    "StepSettings",
+    "StochasticGradientState",
+    "WholeData",
+    "draw_statistics",
+]
 
 
 class StepSettings(NamedTuple):
@@ -92,3 +101,26 @@ class StepGradient:
     def potential(self, vector: Any) -> Any:
         """Û(θ) of the minibatch."""
         return self._minibatch.potential(vector)
+
+
+def draw_statistics(
+    recorded: tuple[str, ...],
+    variables: Any,
+    last: StepSettings,
+    sizes: tuple[int, ...],
+    gradients: Any,
+) -> dict[str, Any]:
+    """The statistics of a draw whose last step had these settings; `sizes` are those of sites."""
+    told = {
+        "step_size": last.step_size,
+        "temperature": last.temperature,
+        "num_steps": gradients,
+        "stopped": jnp.zeros((), bool),
+    }
+    if "accept_prob" in recorded:
+        told["accept_prob"] = getattr(variables, "accept_prob", jnp.zeros((), last.mass.dtype))
+    momentum = getattr(variables, "momentum", None)
+    if momentum is not None:
+        energies = jnp.split(momentum**2 / last.mass, np.cumsum(sizes)[:-1])
+        told["kinetic_temperature"] = jnp.stack([part.mean() for part in energies])
+    return told
