@@ -10,7 +10,7 @@ from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
-from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc
+from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc, metropolis_kernel
 from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import trajectory
 from tests.inference.kernels.known_moments import (
@@ -52,7 +52,7 @@ class WrongKinetic(AdjustedMCLMC):
 def test_the_law_and_what_breaks_it(regression, monkeypatch, kernel):
     """At a step size that a third of the proposals do not survive."""
     if kernel is AlwaysAccepts:
-        monkeypatch.setattr(adjusted_mclmc, "metropolis", always)
+        monkeypatch.setattr(metropolis_kernel, "metropolis", always)
     if kernel is WrongKinetic:
         monkeypatch.setattr(adjusted_mclmc, "trajectory", wrong_kinetic)
     settings = dict(step_size=0.5, adapt_step_size=False, length=0.5, preconditioning="identity")

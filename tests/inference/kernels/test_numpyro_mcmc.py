@@ -67,7 +67,8 @@ def test_near_misses_of_a_field_are_offered(kernel, field, near):
 def test_divergences_are_collected_unasked_wherever_they_are_counted(kernel, state):
     counted = kernel is not StochasticGradientKernel
     assert kernel.default_fields.fget(kernel) == (("z", "diverging") if counted else ("z",))
-    assert not set(kernel.recorded) - {"stopped"} & set(state._fields)
+    # Two are needed for the next draw, too.
+    assert not set(kernel.recorded) - {"stopped", "step_size"} & set(state._fields)
 
 
 def test_the_summary_of_numpyro_counts_divergences(capsys):
