@@ -8,8 +8,9 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.fitting.fitter import Fit, make_fit
-from bayesnn_ppl.inference.fitting.problem import Approximation
+from bayesnn_ppl.inference.fitting.approximation import Approximation
+from bayesnn_ppl.inference.fitting.fitter import make_fit
+from bayesnn_ppl.inference.fitting.prepared_fit import Fit
 from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.sampling.execution import execute

@@ -13,8 +13,8 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.core.arguments import PACKAGE, whole_number
 from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
+from bayesnn_ppl.inference.fitting.approximation import Approximation
 from bayesnn_ppl.inference.fitting.fitter import require_same, resume_fit
-from bayesnn_ppl.inference.fitting.problem import Approximation
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
 from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.runtime.provenance import made_elsewhere, versions_here

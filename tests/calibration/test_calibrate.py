@@ -10,7 +10,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration import methods
-from bayesnn_ppl.inference.fitting.problem import Fitted
+from bayesnn_ppl.inference.fitting.approximation import Fitted
 from bayesnn_ppl.inference.sampling import compiled_program
 
 NOISE = 0.5

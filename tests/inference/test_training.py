@@ -1,6 +1,6 @@
 """The trainer against closed forms, and what it promises about batches, stopping and members."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import jax
 import jax.numpy as jnp
@@ -15,15 +15,20 @@ from scipy import optimize
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.training.compiled_program import compile_training
 from bayesnn_ppl.inference.training.plan import make_training_plan
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.inference.training.trainer import cosine, train
 
 NOISE = 0.5
 linear = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
 
 
-def fit(model, x, y, **options):
-    settings = {"members": 2, "seed": 0, "optimiser": optax.adam(0.05), "epochs": 20}
-    return train(model, x, y, **(settings | {"progress": False} | options))
+def fit(model, x, y, *, members=2, **options):
+    given = {"optimiser": optax.adam(0.05), "epochs": 20, "progress": False} | options
+    named = {field.name for field in fields(TrainingSettings)}
+    how = {name: value for name, value in given.items() if name not in named}
+    settings = TrainingSettings(**{name: given[name] for name in named & set(given)})
+    return train(Problem.of(model, x, y, all_rows=False, **how), settings, members)
 
 
 def coefficients(trained):
@@ -173,23 +178,11 @@ def test_members_differ_and_are_the_same_whatever_their_number(regression):
 
 def test_members_in_a_batch_are_those_one_after_another(regression):
     """Accelerators batch the members of a device; a member that has stopped must stay put."""
-    plan = make_training_plan(
-        linear,
-        *regression,
-        members=3,
-        seed=0,
-        optimiser=optax.adam(0.2),
-        epochs=40,
-        batch_size=None,
-        objective="posterior",
-        schedule=None,
-        validation_fraction=0.3,
-        patience=4,
-        start="prior",
-        retries=0,
-        float64=False,
-        mesh=bnn.device_mesh(1),
+    settings = TrainingSettings(
+        optimiser=optax.adam(0.2), epochs=40, validation_fraction=0.3, patience=4, start="prior"
     )
+    problem = Problem.of(linear, *regression, mesh=bnn.device_mesh(1))
+    plan = make_training_plan(problem, settings, 3)
     states = []
     for arrangement in ("map", "vmap"):
         recipe = replace(plan.recipe, arrangement=arrangement)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import best_rates
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.contract import inspect_model
 from tests.inference.kernels.linear_laws import Method, minibatch_law, regression_rows
 from tests.inference.kernels.normal_means import NormalMeans

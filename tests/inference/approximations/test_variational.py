@@ -20,7 +20,7 @@ from bayesnn_ppl.inference.approximations.variational.convergence_checks import 
 from bayesnn_ppl.inference.approximations.variational.guides.quantile_guides import _ByQuantile
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
 from bayesnn_ppl.inference.approximations.variational.target import learned_sites
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.contract import inspect_model
 from tests.inference.approximations import linear_truth as truth
 

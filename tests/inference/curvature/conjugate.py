@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.contract import inspect_model
 
 MODE = bnn.approximations.MAP(optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60)

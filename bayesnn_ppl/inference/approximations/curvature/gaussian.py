@@ -37,7 +37,7 @@ from bayesnn_ppl.inference.approximations.curvature.selection import (
     kronecker_layers,
     rows_at_once,
 )
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.likelihoods.common.observed import base_distribution
 
 __all__ = [

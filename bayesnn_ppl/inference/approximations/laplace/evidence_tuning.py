@@ -8,7 +8,7 @@ from bayesnn_ppl.inference.approximations.curvature.evidence import Tuned
 from bayesnn_ppl.inference.approximations.curvature.gaussian import AroundMode
 from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
 from bayesnn_ppl.inference.approximations.curvature.low_rank import LowRankCurvature
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["by_group", "curvature_findings", "for_tuning", "groups_of", "tuning_findings"]
 

@@ -38,7 +38,8 @@ from bayesnn_ppl.inference.approximations.laplace.marginal_likelihood import (
     train_by_evidence,
 )
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import Mode
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.nn.linearised import linearised_at
 
 __all__ = ["NO_NOISE", "Found", "Settings", "as_fitted", "law_around"]

@@ -20,7 +20,8 @@ from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import
     check_mode,
     find_mode,
 )
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
 

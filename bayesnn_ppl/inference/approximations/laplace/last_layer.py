@@ -19,7 +19,8 @@ from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
 from bayesnn_ppl.inference.approximations.laplace.laplace import Laplace
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import check_mode
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.likelihoods.common.observed import base_distribution
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior

@@ -10,7 +10,8 @@ import numpy as np
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import Descended
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = [
     "Rates",

@@ -27,7 +27,8 @@ from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import
     find_modes,
 )
 from bayesnn_ppl.inference.approximations.trained_networks.trained import thinned
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 
 __all__ = ["ConstantSGD"]

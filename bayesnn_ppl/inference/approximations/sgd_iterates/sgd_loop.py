@@ -17,9 +17,9 @@ from jax.sharding import PartitionSpec as P
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh, manual_axes
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
 from bayesnn_ppl.inference.schedules.simple import evaluate
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["Descended", "Descent", "descend"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["judge_bound", "judge_weights", "pareto_k", "still_rising", "thinned_losses"]
 

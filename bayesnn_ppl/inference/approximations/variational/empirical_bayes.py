@@ -11,7 +11,8 @@ from numpyro.infer import autoguide
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
 from bayesnn_ppl.inference.approximations.variational.variational import Variational
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 
 __all__ = ["EmpiricalBayes", "WithParameters"]

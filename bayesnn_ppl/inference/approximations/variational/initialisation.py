@@ -16,8 +16,9 @@ from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import Mode, find_mode
 from bayesnn_ppl.inference.approximations.variational.guides.choices import group_sites, size_of
 from bayesnn_ppl.inference.approximations.variational.target import Target, learned_sites
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.plan import check_minibatches, resolve_training_start
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.network_initialisers import start_position
 
 __all__ = ["Begun", "begin_target"]

@@ -25,8 +25,10 @@ from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
 )
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
-from bayesnn_ppl.inference.training.plan import check_choices, check_minibatches
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.plan import check_minibatches
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import check_choices
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior

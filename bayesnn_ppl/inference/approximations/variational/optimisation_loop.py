@@ -11,9 +11,9 @@ import numpy as np
 import optax
 
 from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
 from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["Climb", "Climbed", "GradientClimb", "climb"]
 

@@ -16,7 +16,7 @@ from bayesnn_ppl.inference.approximations.variational.convergence_checks import 
 )
 from bayesnn_ppl.inference.approximations.variational.initialisation import Begun
 from bayesnn_ppl.inference.approximations.variational.optimisation_loop import Climbed
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 
 __all__ = ["conclude", "weighed_draws"]
 

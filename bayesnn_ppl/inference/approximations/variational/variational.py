@@ -30,8 +30,9 @@ from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
 )
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
-from bayesnn_ppl.inference.training.plan import check_choices
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import check_choices
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -78,7 +79,8 @@ class Variational:
         estimator: of the mean field's gradient, "reparameterised", or drawn for each row: "local"
             (local reparameterisation of dense layers, Flipout elsewhere) or "flipout".
         mode: means begin at this `MAP()`, or at the first draw of this posterior.
-        start: without `mode`, where means begin: "auto", "network" or "prior", see `train`.
+        start: without `mode`, where means begin: "auto", "network" or "prior", see
+            `TrainingSettings`.
         sigma_init: first standard deviation, by default 0.01; narrow, because a network of noisy
             weights says nothing to begin with.
         rank: of "low_rank", by default √d.
