@@ -25,13 +25,7 @@ from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, tr
 from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
 
-__all__ = [
-    "MemberProgram",
-    "MemberState",
-    "Recipe",
-    "TrainingProgram",
-    "compile_training",
-]
+__all__ = ["MemberProgram", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
 _BLOCK = 100  # the most epochs of one call
 _OWN = 0x6F77_6E  # stream of what a program has of a member's own
@@ -221,7 +215,7 @@ def _advance(
 
     def body(carry: Any) -> Any:
         number, state, losses, held_losses = carry
-        state, loss, held_loss = _epoch(recipe, state, x, y, x_held, y_held, epochs, patience)
+        state, loss, held_loss = _epoch(recipe, state, (x, y, x_held, y_held), epochs, patience)
         return (
             number + 1,
             state,
@@ -238,31 +232,25 @@ def _advance(
 
 
 def _epoch(
-    recipe: Recipe,
-    state: MemberState,
-    x: Any,
-    y: Any,
-    x_held: Any,
-    y_held: Any,
-    epochs: Any,
-    patience: Any,
+    recipe: Recipe, state: MemberState, data: tuple[Any, ...], epochs: Any, patience: Any
 ) -> tuple[MemberState, Any, Any]:
     """One pass over the rows, in a random order; rows that fill no batch wait for the next."""
-    rows = x.shape[0]
-    batch = rows if recipe.settings.batch_size is None else recipe.settings.batch_size
+    x, y, x_held, y_held = data
+    settings, rows = recipe.settings, x.shape[0]
+    batch = rows if settings.batch_size is None else settings.batch_size
     steps = rows // batch
     order_key, noise_key, held_key = jax.random.split(jax.random.fold_in(state.key, state.epoch), 3)
     order = None
-    if recipe.settings.batch_size is not None:
+    if settings.batch_size is not None:
         order = jax.random.permutation(order_key, rows)[: steps * batch].reshape(steps, batch)
-    optimiser = optax.with_extra_args_support(recipe.settings.optimiser)
+    optimiser = optax.with_extra_args_support(settings.optimiser)
 
     def step(carry: Any, number: Any) -> Any:
         z, memory = carry
         loss_of = partial(
             training_loss,
             recipe.model,
-            recipe.settings.objective,
+            settings.objective,
             key=jax.random.fold_in(noise_key, number),
             x=x,
             y=y,
@@ -272,8 +260,8 @@ def _epoch(
         updates, memory = optimiser.update(
             gradient, memory, z, value=loss, grad=gradient, value_fn=loss_of
         )
-        if recipe.settings.schedule is not None:
-            factor = recipe.settings.schedule((state.epoch * steps + number) / (epochs * steps))
+        if settings.schedule is not None:
+            factor = settings.schedule((state.epoch * steps + number) / (epochs * steps))
             updates = jax.tree.map(lambda update: factor * update, updates)
         return (optax.apply_updates(z, updates), memory), loss
 

@@ -1,7 +1,7 @@
 """Empirical Bayes: parameters of the prior that make the data most likely."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,15 +74,11 @@ class EmpiricalBayes(Variational):
 
     def solve(self, problem: Problem) -> Fitted:
         """Climb the bound in q and ψ, and draw from q; see `fit`."""
-        return self._fitted(problem, begin_target(self, problem, learn=True))
-
-    def _with_learned(self, fitted: Fitted, problem: Problem, values: Mapping[str, Any]) -> Fitted:
+        fitted, values = self._fitted(problem, begin_target(self, problem, learn=True))
         arrays = {name: np.asarray(value) for name, value in values.items()}
-        record = dict(fitted.record) | {"learned": {n: a.tolist() for n, a in arrays.items()}}
-        return Fitted(
-            positions=fitted.positions,
-            record=record,
-            findings=fitted.findings,
-            interrupted=fitted.interrupted,
+        learned = {name: a.tolist() for name, a in arrays.items()}
+        return replace(
+            fitted,
+            record={**fitted.record, "learned": learned},
             model=WithParameters(problem.model, arrays),
         )

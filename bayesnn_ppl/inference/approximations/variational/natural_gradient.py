@@ -11,7 +11,10 @@ import jax.numpy as jnp
 from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
-from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
+from bayesnn_ppl.inference.approximations.variational.initialisation import (
+    begin_target,
+    check_beginning,
+)
 from bayesnn_ppl.inference.approximations.variational.kronecker_step import (
     begin_kronecker,
     readable_layers,
@@ -28,7 +31,6 @@ from bayesnn_ppl.inference.approximations.variational.result import (
 from bayesnn_ppl.inference.fitting.approximation import Fitted
 from bayesnn_ppl.inference.training.plan import check_minibatches
 from bayesnn_ppl.inference.training.problem import Problem
-from bayesnn_ppl.inference.training.settings import check_choices
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -125,14 +127,7 @@ class NaturalGradient:
             raise ValueError(f"`curvature_rate` must be at most 1, not {self.curvature_rate}.")
         if isinstance(self.momentum, bool) or not 0 <= self.momentum < 1:
             raise ValueError(f"`momentum` must be from 0 up to below 1, not {self.momentum!r}.")
-        check_choices(optax.identity(), "posterior", self.schedule, self.start)
-        if self.mode is not None and not isinstance(self.mode, MAP | Posterior):
-            raise TypeError(
-                "`mode` must be `MAP()`, with settings of your own, or a posterior of the same "
-                f"program, not {self.mode!r}."
-            )
-        if self.mode is not None and self.start != "auto":
-            raise ValueError(f'`start`="{self.start}" would be ignored beside `mode`.')
+        check_beginning(self, optax.identity())
         if self.refresh is not None:
             whole_number(self.refresh, "`refresh`", at_least=1)
             if self.method != "noisy_kfac":
@@ -140,12 +135,6 @@ class NaturalGradient:
                     f'`refresh` is that of method="noisy_kfac" and would be ignored by '
                     f'"{self.method}". Leave it out.'
                 )
-        whole_number(self.draws, "`draws`", at_least=1)
-        for name in ("steps", "epochs", "batch_size"):
-            if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1, below=2**31)
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("Give `steps` or `epochs`, not both.")
 
     def solve(self, problem: Problem) -> Fitted:
         """Climb the ELBO, and draw from q; see `fit`."""

@@ -24,7 +24,11 @@ from bayesnn_ppl.inference.approximations.variational.guides.choices import (
 )
 from bayesnn_ppl.inference.approximations.variational.guides.laplace_guide import laplace_draws
 from bayesnn_ppl.inference.approximations.variational.guides.mean_field import MeanField
-from bayesnn_ppl.inference.approximations.variational.initialisation import Begun, begin_target
+from bayesnn_ppl.inference.approximations.variational.initialisation import (
+    Begun,
+    begin_target,
+    check_beginning,
+)
 from bayesnn_ppl.inference.approximations.variational.optimisation_loop import GradientClimb, climb
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
@@ -32,7 +36,6 @@ from bayesnn_ppl.inference.approximations.variational.result import (
 )
 from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 from bayesnn_ppl.inference.training.problem import Problem
-from bayesnn_ppl.inference.training.settings import check_choices
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -148,33 +151,20 @@ class Variational:
                 f'estimator="{self.estimator}" never draws all weights at once, so it has no '
                 'importance weights for Rényi\'s bound. Use estimator="reparameterised".'
             )
-        check_choices(self._optimiser(), "posterior", self.schedule, self.start)
+        check_beginning(self, self._optimiser())
         self._check_start()
         whole_number(self.particles, "`particles`", at_least=1)
-        whole_number(self.draws, "`draws`", at_least=1)
         if self.rank is not None:
             whole_number(self.rank, "`rank`", at_least=1)
             groups = self.guide.values() if isinstance(self.guide, Mapping) else (self.guide,)
             low = (autoguide.AutoLowRankMultivariateNormal, "low_rank")
             if not any(part == low[1] or part is low[0] for part in groups):
                 raise ValueError('`rank` is that of guide="low_rank"; leave it out.')
-        for name in ("steps", "epochs", "batch_size"):
-            if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1, below=2**31)
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("Give `steps` or `epochs`, not both.")
         if not isinstance(self.weigh, bool):
             raise TypeError(f"`weigh` must be True or False, not {self.weigh!r}.")
         _check_alpha(self.renyi_alpha, self.particles)
 
     def _check_start(self) -> None:
-        if self.mode is not None and not isinstance(self.mode, MAP | Posterior):
-            raise TypeError(
-                "`mode` must be `MAP()`, with settings of your own, or a posterior of the same "
-                f"program, not {self.mode!r}."
-            )
-        if self.mode is not None and self.start != "auto":
-            raise ValueError(f'`start`="{self.start}" would be ignored beside `mode`.')
         if self.sigma_init is not None:
             positive(self.sigma_init, "`sigma_init`")
         if isinstance(self.guide, autoguide.AutoGuide) and (
@@ -209,10 +199,11 @@ class Variational:
 
     def solve(self, problem: Problem) -> Fitted:
         """Climb the bound, and draw from q; see `fit`."""
-        begun = begin_target(self, problem, learn=False)
-        return self._fitted(problem, begun)
+        return self._fitted(problem, begin_target(self, problem, learn=False))[0]
 
-    def _fitted(self, problem: Problem, begun: "Begun", **record: Any) -> Fitted:
+    def _fitted(self, problem: Problem, begun: Begun) -> tuple[Fitted, Mapping[str, Any]]:
+        """What was found, and the values of the parameters that the program has of its own."""
+        record: dict[str, Any] = {}
         family = self._family(problem, begun)
         optimiser = self._optimiser()
         first = family.begin(begun.z, begun.psi, problem.x, problem.y)
@@ -230,14 +221,9 @@ class Variational:
         )
         positions, log_weights, found = self._draw(family, climbed.parameters, problem)
         fitted = conclude(climbed, begun, positions, log_weights, found, record)
-        learned = family.target.learned_values(climbed.parameters.psi)
-        return self._with_learned(fitted, problem, learned)
+        return fitted, family.target.learned_values(climbed.parameters.psi)
 
-    def _with_learned(self, fitted: Fitted, problem: Problem, values: Mapping[str, Any]) -> Fitted:
-        """The result; a program without parameters of its own has learned none."""
-        return fitted
-
-    def _family(self, problem: Problem, begun: "Begun") -> MeanField | Guided:
+    def _family(self, problem: Problem, begun: Begun) -> MeanField | Guided:
         sigma = _SIGMA if self.sigma_init is None else float(self.sigma_init)
         target, rows, batch_size = begun.target, len(problem.x), begun.batch_size
         alpha = None if self.renyi_alpha == 1 else self.renyi_alpha
