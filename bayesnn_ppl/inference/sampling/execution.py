@@ -79,9 +79,7 @@ def _execute(
                 rows.compiled_settings(settings),
                 plan.keys(),
                 plan.values,
-                rows.x,
-                rows.y,
-                probe,
+                (rows.x, rows.y, probe),
                 rows.blocks,
             )
         run = Run(plan, program, feed, called=began, bar=bar, callback=callback, sink=sink)

@@ -121,7 +121,9 @@ class Run:
         plan = self._plan
         with self._timed("start"):
             keys, values = everywhere((plan.keys(), dict(plan.values)), self._settings.mesh)
-            state, z, faults, started = self._program.start(keys, values, *self._data, self._probe)
+            state, z, faults, started = self._program.start(
+                keys, values, (*self._data, self._probe)
+            )
             if self._share.spans_hosts:
                 z, faults, started = jax.tree.map(np.asarray, (z, faults, started))
             problem = explain_faults(
@@ -249,7 +251,8 @@ class Run:
     def _call(self, state: Any, rows: tuple[Any, Any], *counts: int) -> tuple[Any, Any]:
         """The compiled program, on these rows."""
         numbers = everywhere([np.int32(count) for count in counts], self._settings.mesh)
-        return self._program.advance(state, *rows, self._probe, self._predictive_keys, *numbers)
+        data = (*rows, self._probe)
+        return self._program.advance(state, data, self._predictive_keys, numbers)
 
     def _named(self, groups: Any, count: int) -> dict[str, dict[str, np.ndarray]]:
         """The first `count` draws of the buffers, under the names they are stored by."""

@@ -34,6 +34,7 @@ from bayesnn_ppl.modeling.network_initialisers import drawn_by_networks
 from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = [
+    "Data",
     "Settings",
     "chain_functions",
     "chain_recorder",
@@ -42,6 +43,10 @@ __all__ = [
     "over_chains",
     "rows_at_once",
 ]
+
+
+# x, y and the probe, which is None or (x, y) with y perhaps None.
+type Data = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -64,40 +69,17 @@ def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..
     """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
     started = partial(start_groups, settings.kernel.model, settings.discrete)
 
-    def start_one(key: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
-        key, z, faults = _position(settings, key, values, x, y)
-        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, (x, y), {})
-        return state, z, faults, started(x, y, probe, z)
+    def start_one(key: Any, values: Any, data: Data) -> Any:
+        key, z, faults = _position(settings, key, values, *data[:2])
+        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, data[:2], {})
+        return state, z, faults, started(*data, z)
 
-    def advance_one(
-        state: Any,
-        key: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        kernel, record = chain_recorder(settings, state, key, x, y, probe)
-        return _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+    def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
+        def one(state: Any, key: Any, data: Data, counts: Any) -> Any:
+            kernel, record = chain_recorder(settings, state, key, data)
+            return _loop(kernel, record, state, data, counts, block)
 
-    def advance(
-        state: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        keys: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        one = partial(advance_one, block=block)
-        return over_chains(settings, one)(state, keys, x, y, probe, first, draws, thinning)
+        return over_chains(settings, one)(state, keys, data, counts)
 
     return over_chains(settings, start_one), advance
 
@@ -128,10 +110,11 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
 
 
 def chain_recorder(
-    settings: Settings, state: Any, key: Any, x: Any, y: Any, probe: Any
+    settings: Settings, state: Any, key: Any, data: Data
 ) -> tuple[Any, Callable[..., Any]]:
     """A kernel bound in this trace, and `(state, number) -> groups`, what is kept of a draw."""
-    kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
+    kernel, constrain = _bind(settings, state, data, jax.random.key(0))
+    probe = data[2]
 
     def record(state: Any, index: Any) -> Any:
         z = getattr(state, kernel.sample_field)
@@ -147,26 +130,15 @@ def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable
     chains = settings.chains
     started = partial(start_groups, settings.kernel.model, settings.discrete)
 
-    def start(keys: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
-        keys, z, faults = jax.vmap(partial(_position, settings), in_axes=(0, 0, None, None))(
-            keys, values, x, y
-        )
-        state = fresh_kernel(settings.kernel).init(keys, settings.warmup, z, (x, y), {})
-        return state, z, faults, jax.vmap(partial(started, x, y, probe))(z)
+    def start(keys: Any, values: Any, data: Data) -> Any:
+        position = partial(_position, settings)
+        keys, z, faults = jax.vmap(position, (0, 0, None, None))(keys, values, *data[:2])
+        state = fresh_kernel(settings.kernel).init(keys, settings.warmup, z, data[:2], {})
+        return state, z, faults, jax.vmap(partial(started, *data))(z)
 
-    def advance(
-        state: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        keys: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        kernel, constrain = _bind(settings, state, x, y, keys)
+    def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
+        kernel, constrain = _bind(settings, state, data, keys)
+        probe = data[2]
 
         def record(state: Any, index: Any) -> Any:
             z = getattr(state, kernel.sample_field)
@@ -175,7 +147,7 @@ def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable
             sites = jax.vmap(groups)(z, per_draw)
             return sites | {"sample_stats": draw_statistics(kernel, state, chains=chains)}
 
-        state, groups = _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+        state, groups = _loop(kernel, record, state, data, counts, block)
         return state, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), groups)
 
     return start, advance
@@ -211,31 +183,30 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     return key, z, faults
 
 
-def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any, Any]:
+def _bind(settings: Settings, state: Any, data: Data, key: Any) -> tuple[Any, Any]:
     """A kernel initialised in this trace, and its map to constrained space."""
     kernel = fresh_kernel(settings.kernel)
     # Ours can do without a state of their own, which would be traced to be dropped.
     bind = kernel.bind if isinstance(kernel, ModelKernel) else kernel.init
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `start` has already shown them
-        bind(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
-    return kernel, kernel.postprocess_fn((x, y), {})
+        bind(key, settings.warmup, getattr(state, kernel.sample_field), data[:2], {})
+    return kernel, kernel.postprocess_fn(data[:2], {})
 
 
 def _loop(
     kernel: MCMCKernel,
     record: Callable[..., Any],
     state: Any,
-    args: tuple[Any, Any],
-    first: Any,
-    draws: Any,
-    thinning: Any,
+    data: Data,
+    counts: Any,
     block: int,
 ) -> Any:
     """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
+    first, draws, thinning = counts
 
     def step(_: Any, state: Any) -> Any:
-        return kernel.sample(state, args, {})
+        return kernel.sample(state, data[:2], {})
 
     def draw(index: Any, carry: Any) -> Any:
         state, buffers = carry
