@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.diagnostics.convergence.measures import by_block, larger, without_rounding
+from bayesnn_ppl.diagnostics.convergence.halved_chains import larger, without_rounding
+from bayesnn_ppl.diagnostics.convergence.measures import by_block
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
 __all__ = ["nested_rhat"]

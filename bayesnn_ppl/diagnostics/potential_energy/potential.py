@@ -158,7 +158,7 @@ def energies_at_draws(
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(StaticProgram(posterior.model), chosen, x, y)
-        found = _summed(target, z, x, y, rows, run, seed)
+        found = _summed(target, z, x, y, rows, run.get("local"), seed)
 
     def by_chain(arrays: Mapping[str, Any], factor: float) -> dict[str, np.ndarray]:
         shaped = {s: np.asarray(a, np.float64) * factor for s, a in arrays.items()}
@@ -249,19 +249,13 @@ def target_of(posterior: PosteriorDraws) -> tuple[float, StaticProgram]:
 
 
 def _summed(
-    target: StaticProgram,
-    z: Any,
-    x: Any,
-    y: Any,
-    rows: int | None,
-    run: Mapping[str, Any],
-    seed: int,
+    target: StaticProgram, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
 ) -> dict[str, np.ndarray]:
     """The gradient over all rows, in blocks of them, or over rows drawn for each z."""
     count, total = len(next(iter(z.values()))), len(x)
-    if rows is not None and run.get("local"):
+    if rows is not None and local:
         raise ValueError(
-            f"The program has latent sites for each row, {run['local']}, so all rows are needed: "
+            f"The program has latent sites for each row, {local}, so all rows are needed: "
             "leave out `rows`."
         )
     if rows is not None:
@@ -269,7 +263,7 @@ def _summed(
         generator = np.random.default_rng(seed)
         own = np.stack([generator.choice(total, rows, replace=False) for _ in range(count)])
         return _gradients(target, False, z, own.astype(np.int32), x, y, seed)
-    if total <= _ROWS_AT_ONCE or run.get("local"):
+    if total <= _ROWS_AT_ONCE or local:
         return _gradients(target, True, z, jnp.zeros((count, 1), jnp.int32), x, y, seed)
     found: dict[str, np.ndarray] = {}
     blocks = np.array_split(np.arange(total, dtype=np.int32), -(-total // _ROWS_AT_ONCE))

@@ -107,10 +107,8 @@ class AroundMode:
     @property
     def log_evidence(self) -> float:
         """See `evidence`."""
-        value = log_evidence(
-            self.curvature, self.terms, self.factors, self.noise, recentre=self.recentred
-        )
-        return float(value)
+        parts = (self.curvature, self.terms, self.factors, self.noise)
+        return float(log_evidence(*parts, recentre=self.recentred))
 
     @property
     def newton_gain(self) -> float:
@@ -263,12 +261,7 @@ def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: boo
 
 
 def likelihood_terms(
-    problem: Problem,
-    local: LocalProgram,
-    point: Point,
-    prior: PriorCurvature,
-    *,
-    gaussian: bool,
+    problem: Problem, local: LocalProgram, point: Point, prior: PriorCurvature, *, gaussian: bool
 ) -> Terms:
     """What the evidence at a point is made of, besides the curvature.
 
@@ -281,8 +274,7 @@ def likelihood_terms(
     """
     value, slope, squares, count = _likelihood(local, point, problem.x, problem.y, gaussian)
     if prior.coupled is None:
-        unit, log_unit = point.unit, np.log(point.unit).sum()
-        slope, mean = slope, prior.gradient * unit
+        log_unit, mean = np.log(point.unit).sum(), prior.gradient * point.unit
     else:
         root = np.linalg.cholesky(prior.coupled)
         log_unit = -np.log(np.diag(root)).sum()
