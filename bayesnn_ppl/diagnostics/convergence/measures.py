@@ -173,6 +173,22 @@ def _measured(draws: ArrayLike, *wanted: str) -> dict[str, Any]:
     return by_block(draws, wanted, lambda block: _measure_block(block, wanted))
 
 
+def checked_draws(draws: ArrayLike) -> NDArray[Any]:
+    """The draws as an array; ValueError or TypeError as `rhat`."""
+    values = np.asarray(draws)
+    if values.ndim < 2:
+        raise ValueError(
+            f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
+            "For a single chain add the axis: draws[None]."
+        )
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            f"`draws` has dtype {values.dtype}, but R-hat and ESS order the values and so need "
+            "real numbers. Pass the real and imaginary parts, or codes of the categories, apart."
+        )
+    return values
+
+
 def by_block(
     draws: ArrayLike, wanted: tuple[str, ...], measure: Callable[[Array], dict[str, Array]]
 ) -> dict[str, Any]:
@@ -186,17 +202,7 @@ def by_block(
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    values = np.asarray(draws)
-    if values.ndim < 2:
-        raise ValueError(
-            f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
-            "For a single chain add the axis: draws[None]."
-        )
-    if values.dtype.kind not in "fiub":
-        raise TypeError(
-            f"`draws` has dtype {values.dtype}, but R-hat and ESS order the values and so need "
-            "real numbers. Pass the real and imaginary parts, or codes of the categories, apart."
-        )
+    values = checked_draws(draws)
     chains, count = values.shape[:2]
     trailing = values.shape[2:]
     variables = int(np.prod(trailing))

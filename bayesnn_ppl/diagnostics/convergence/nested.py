@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.diagnostics.convergence.halved_chains import larger, without_rounding
-from bayesnn_ppl.diagnostics.convergence.measures import by_block
+from bayesnn_ppl.diagnostics.convergence.measures import by_block, checked_draws
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
 __all__ = ["nested_rhat"]
@@ -50,19 +50,20 @@ def nested_rhat(draws: ArrayLike, superchains: ArrayLike) -> Any:
         assessing the convergence of Markov chain Monte Carlo when running many short chains,
         Bayesian Analysis, arXiv:2110.13017, equations 4 to 8.
     """
-    members = _members(superchains, np.shape(draws)[:1])
+    values = checked_draws(draws)
+    members = _members(superchains, values.shape[0])
     order = members.reshape(-1)
     return by_block(
-        draws, ("rhat",), lambda block: {"rhat": _of_block(block[:, order], len(members))}
+        values, ("rhat",), lambda block: {"rhat": _of_block(block[:, order], len(members))}
     )["rhat"]
 
 
-def _members(superchains: ArrayLike, chains: tuple[int, ...]) -> NDArray[np.intp]:
+def _members(superchains: ArrayLike, chains: int) -> NDArray[np.intp]:
     """The chains of each superchain, shape (superchain, chain)."""
     labels = np.asarray(superchains)
-    if labels.shape != chains:
+    if labels.shape != (chains,):
         raise ValueError(
-            f"`superchains` has shape {labels.shape}, but the draws have {sum(chains)} chains. "
+            f"`superchains` has shape {labels.shape}, but the draws have {chains} chains. "
             "Give one label for each, such as np.repeat(np.arange(K), M) for K superchains of M."
         )
     names, which, sizes = np.unique(labels, return_inverse=True, return_counts=True)
