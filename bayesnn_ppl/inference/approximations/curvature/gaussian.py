@@ -130,13 +130,15 @@ def _newton_gain(curvature: Any, terms: Terms, factors: Any, noise: Any) -> Any:
 
 
 @partial(jax.jit, static_argnames="at_once")
-def _draws(law: AroundMode, mean: Any, seeds: Any, at_once: int) -> Any:
+def _draws(gaussian: AroundMode, mean: Any, seeds: Any, at_once: int) -> Any:
     """Draws (chunks, at_once, d), a chunk for each seed: few at once, which stay in the cache."""
-    d = law.local.dimension
+    d = gaussian.local.dimension
 
     def chunk(seed: Any) -> Any:
         normals = standard_normal(seed, at_once * d, mean.dtype).reshape(at_once, d)
-        return mean + law.to_parameters(law.curvature.sample(law.factors, law.noise, normals))
+        return mean + gaussian.to_parameters(
+            gaussian.curvature.sample(gaussian.factors, gaussian.noise, normals)
+        )
 
     return jax.lax.map(chunk, seeds)
 

@@ -15,7 +15,7 @@ __all__ = ["ConstantSGD"]
 
 _PRECONDITIONERS = ("none", "diagonal", "full")
 _MOST_COORDINATES = 2000  # of a full preconditioner
-_DESCENT = 0x4353_4744  # stream of randomness
+_SGD = 0x4353_4744  # stream of randomness
 
 
 @readable
@@ -69,7 +69,7 @@ class ConstantSGD(IteratesOfSGD):
         Mandt, Hoffman and Blei (2017), arXiv:1704.04289.
     """
 
-    _stream, _stage = _DESCENT, "draws"
+    _stream, _stage = _SGD, "draws"
 
     _: KW_ONLY
     preconditioner: str = "none"

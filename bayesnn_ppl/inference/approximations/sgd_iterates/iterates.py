@@ -18,7 +18,7 @@ from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import (
     stability,
     stability_findings,
 )
-from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import Descent, descend
+from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import SGDSettings, run_sgd
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
     Layout,
     check_minibatches,
@@ -107,21 +107,21 @@ class IteratesOfSGD:
             stable = stability(problem, layout, starts, rate * first) / (1 + momentum)
             findings += stability_findings(stable, name)
         collector = self._collector(starts)
-        descended = descend(
+        result = run_sgd(
             problem,
             starts,
             rate,
             layout,
-            Descent(batch, momentum, schedule, every, self.burn_in + count),
+            SGDSettings(batch, momentum, schedule, every, self.burn_in + count),
             jax.random.split(problem.key(self._stream), self.members),
             self._stage,
             collector,
         )
         vectors = self._vectors(problem, collector, starts.dtype)
         if not vectors.shape[1]:
-            refuse_burn_in(descended, name)
+            refuse_burn_in(result, name)
         diagonal = rate if rate.ndim == 2 else np.diagonal(rate, axis1=1, axis2=2)
-        settled = descended._replace(losses=descended.losses[:, self.burn_in :])
+        settled = result._replace(losses=result.losses[:, self.burn_in :])
         return Fitted(
             positions=layout.sites(vectors),
             record={
@@ -130,9 +130,9 @@ class IteratesOfSGD:
                 "stability": np.round(stable, 6).tolist(),
                 "every": every,
                 **self._more_record(collector),
-                "losses": thinned(descended.losses),
-                "seconds": {self._stage: round(descended.seconds, 3)},
+                "losses": thinned(result.losses),
+                "seconds": {self._stage: round(result.seconds, 3)},
             },
             findings=(*findings, *drift_findings(settled, name)),
-            interrupted=descended.interrupted or modes.interrupted,
+            interrupted=result.interrupted or modes.interrupted,
         )

@@ -21,14 +21,14 @@ from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
 from bayesnn_ppl.inference.schedules.simple import evaluate
 from bayesnn_ppl.inference.training.problem import Problem
 
-__all__ = ["Descended", "Descent", "descend"]
+__all__ = ["SGDResult", "SGDSettings", "run_sgd"]
 
 _BLOCK_BYTES, _MOST_ITERATES = 2**24, 256  # of one block
 
 
 @dataclass(frozen=True)
-class Descent:
-    """What is asked of `descend`.
+class SGDSettings:
+    """What is asked of `run_sgd`.
 
     Attributes:
         batch_size: rows of a minibatch, drawn with replacement.
@@ -45,7 +45,7 @@ class Descent:
     iterates: int
 
 
-class Descended(NamedTuple):
+class SGDResult(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -72,16 +72,16 @@ class _State(NamedTuple):
     failed: Any
 
 
-def descend(
+def run_sgd(
     problem: Problem,
     starts: np.ndarray,
     rate: np.ndarray,
     layout: Layout,
-    descent: Descent,
+    settings: SGDSettings,
     keys: Any,
     name: str,
     collector: Collector,
-) -> Descended:
+) -> SGDResult:
     r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start; `collector` takes the iterates.
 
         J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
@@ -96,7 +96,7 @@ def descend(
         starts: (members, d).
         rate: P for each member: (members, 1), (members, d) or (members, d, d).
         layout: of the vectors.
-        descent: how, and how often the iterates are looked at.
+        settings: how, and how often the iterates are looked at.
         keys: one PRNG key a member.
         name: for the bar.
         collector: takes vectors (members, k, d), k iterates more.
@@ -112,8 +112,8 @@ def descend(
     traced = _Traced(
         StaticProgram(problem.model),
         layout,
-        StaticProgram(descent.schedule),
-        descent.batch_size,
+        StaticProgram(settings.schedule),
+        settings.batch_size,
         room,
         mesh,
     )
@@ -132,10 +132,10 @@ def descend(
         NamedSharding(mesh, P("chain")),
     )
 
-    momentum = float(descent.momentum)
+    momentum = float(settings.momentum)
 
     def make(state: _State, count: int) -> Block:
-        shared = (momentum, problem.x, problem.y, np.int32(descent.every), np.int32(count))
+        shared = (momentum, problem.x, problem.y, np.int32(settings.every), np.int32(count))
         new, vectors, losses = _advance(traced, state, rate, keys, shared)
         return Block(new, np.asarray(losses)[:, :count], np.asarray(vectors)[:, :count])
 
@@ -143,14 +143,14 @@ def descend(
         problem,
         state,
         make,
-        total=descent.iterates,
+        total=settings.iterates,
         members=members,
         most=room,
         name=name,
         collector=collector,
     )
     failed = np.asarray(done.state.failed)
-    return Descended(done.losses, failed, done.interrupted, done.asked, done.seconds)
+    return SGDResult(done.losses, failed, done.interrupted, done.asked, done.seconds)
 
 
 @dataclass(frozen=True)

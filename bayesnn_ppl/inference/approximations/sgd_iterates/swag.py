@@ -15,7 +15,7 @@ from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["SWAG", "IterateMoments", "swag_draws"]
 
-_DESCENT, _DRAWS = 0x5357_4147, 0x5357_4148  # streams of randomness
+_SGD, _DRAWS = 0x5357_4147, 0x5357_4148  # streams of randomness
 
 
 class IterateMoments:
@@ -157,7 +157,7 @@ class SWAG(IteratesOfSGD):
         (MultiSWAG).
     """
 
-    _stream, _stage = _DESCENT, "iterates"
+    _stream, _stage = _SGD, "iterates"
 
     _: KW_ONLY
     momentum: float = 0.9

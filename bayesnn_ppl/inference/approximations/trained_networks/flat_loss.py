@@ -65,7 +65,7 @@ class Layout:
 
 
 def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callable[..., Any]:
-    """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `descend`."""
+    """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `run_sgd`."""
     density = MinibatchDensity(program.model, rows, layout.sites, layout.dimension)
 
     def loss(vector: Any, x: Any, y: Any) -> Any:

@@ -73,7 +73,7 @@ class EmpiricalBayes(Variational):
             )
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the bound in q and ψ, and draw from q; see `fit`."""
+        """Maximise the bound in q and ψ, and draw from q; see `fit`."""
         fitted, values = self._fitted(problem, begin_target(self, problem, learn=True))
         arrays = {name: np.asarray(value) for name, value in values.items()}
         learned = {name: a.tolist() for name, a in arrays.items()}

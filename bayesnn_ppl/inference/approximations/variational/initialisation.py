@@ -36,7 +36,7 @@ _START = 1  # stream of randomness
 
 @dataclass(frozen=True)
 class Begun:
-    """Where a variational fit begins: everything that was checked and found before it climbs.
+    """Where a variational fit begins: everything that was checked and found before it is optimised.
 
     Attributes:
         target: log p̃.

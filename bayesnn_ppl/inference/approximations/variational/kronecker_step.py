@@ -34,7 +34,7 @@ _PRIOR = (
 
 
 class KroneckerLaw(NamedTuple):
-    """q: what a climb changes, but for the units.
+    """q: what the optimisation changes, but for the units.
 
     The coordinates are those of the layers, in the order of the local program, and then all others.
 

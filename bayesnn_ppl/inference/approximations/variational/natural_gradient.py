@@ -23,7 +23,7 @@ from bayesnn_ppl.inference.approximations.variational.natural_step import (
     NaturalStep,
     Precision,
 )
-from bayesnn_ppl.inference.approximations.variational.optimisation_loop import climb
+from bayesnn_ppl.inference.approximations.variational.optimisation_loop import optimise
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
@@ -40,13 +40,13 @@ __all__ = ["NaturalGradient"]
 _METHODS = ("vogn", "noisy_adam", "noisy_kfac")
 _REFRESH = 10
 _SIGMA = 0.01
-_CLIMB, _DRAWS = 2, 3  # streams of randomness
+_OPTIMISATION, _DRAWS = 2, 3  # streams of randomness
 
 
 @readable
 @dataclass(frozen=True)
 class NaturalGradient:
-    r"""A normal q climbed along the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.
+    r"""A normal q that follows the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.
 
     On q = N(μ, S⁻¹) the natural gradient of the ELBO is a Newton step with a noisy weight: S moves
     towards the expected curvature of -log p̃, and μ against S⁻¹ times its gradient. S is diagonal
@@ -137,7 +137,7 @@ class NaturalGradient:
                 )
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the ELBO, and draw from q; see `fit`."""
+        """Maximise the ELBO, and draw from q; see `fit`."""
         if problem.summary.local:
             raise ValueError(
                 f"The latent sites {list(problem.summary.local)} have one value for each row; "
@@ -160,7 +160,7 @@ class NaturalGradient:
         )
         x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
         mean = begun.target.flatten(begun.z)
-        _check_independence(step, mean, problem.key(_CLIMB), x, y)
+        _check_independence(step, mean, problem.key(_OPTIMISATION), x, y)
         method: Any = step
         first: Any = Precision(mean, jnp.full_like(mean, self.sigma_init**-2))
         memory: Any = (jnp.zeros_like(mean), jnp.int32(0))
@@ -171,18 +171,18 @@ class NaturalGradient:
                 begun.z, step, read, sigma=self.sigma_init, refresh=refresh
             )
             record["layers"] = [layer.call.path for layer in method.layers]
-        climbed = climb(
+        result = optimise(
             method,
             first,
             memory,
             problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
-            key=problem.key(_CLIMB),
+            key=problem.key(_OPTIMISATION),
         )
         keys = jax.random.split(problem.key(_DRAWS), self.draws)
-        positions, weights = weighed_draws(method, self.weigh, climbed.parameters, keys, x, y)
-        return conclude(climbed, begun, positions, weights, [], record)
+        positions, weights = weighed_draws(method, self.weigh, result.parameters, keys, x, y)
+        return conclude(result, begun, positions, weights, [], record)
 
 
 @partial(jax.jit, static_argnames="program")

@@ -29,7 +29,10 @@ from bayesnn_ppl.inference.approximations.variational.initialisation import (
     begin_target,
     check_beginning,
 )
-from bayesnn_ppl.inference.approximations.variational.optimisation_loop import GradientClimb, climb
+from bayesnn_ppl.inference.approximations.variational.optimisation_loop import (
+    GradientMethod,
+    optimise,
+)
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
@@ -47,7 +50,7 @@ ESTIMATORS = ("reparameterised", "local", "flipout")
 _SIGMA = 0.01
 _FLOW_CLIP = 10.0  # of the loss per row
 # Streams of randomness of one fit.
-_CLIMB, _DRAWS = 2, 3
+_OPTIMISATION, _DRAWS = 2, 3
 
 
 @readable
@@ -57,7 +60,7 @@ class Variational:
 
         ELBO(q) = E_q[log p(y | x, θ)] - KL(q ‖ p) = log p(y | x) - KL(q ‖ p(θ | y, x))
 
-    climbed with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
+    maximised with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
     counts N/B times and the KL once, which is unbiased.
 
     **Temperatures.** q approximates the density that the program states, its temperature once.
@@ -93,8 +96,8 @@ class Variational:
         steps, epochs: how many, one or the other; by default 10 000 steps.
         batch_size: rows of a minibatch; None, or more than there are, for all.
         particles: draws of q for a step.
-        renyi_alpha: climb Rényi's bound of this α ≠ 1 in place of the ELBO, with two particles at
-            least; of minibatches it is a biased estimate.
+        renyi_alpha: maximise Rényi's bound of this α ≠ 1 in place of the ELBO, with two particles
+            at least; of minibatches it is a biased estimate.
         draws: of q, for the posterior.
         weigh: whether the draws' importance ratios are taken: ELBO and Pareto k of the record.
             That is a pass over the data for each draw.
@@ -198,7 +201,7 @@ class Variational:
         return adam
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the bound, and draw from q; see `fit`."""
+        """Maximise the bound, and draw from q; see `fit`."""
         return self._fitted(problem, begin_target(self, problem, learn=False))[0]
 
     def _fitted(self, problem: Problem, begun: Begun) -> tuple[Fitted, Mapping[str, Any]]:
@@ -209,19 +212,19 @@ class Variational:
         first = family.begin(begun.z, begun.psi, problem.x, problem.y)
         if self.estimator != "reparameterised":
             record["layers_by_row"] = self._layers(family, first, problem)
-        method = GradientClimb(family, optimiser, self.schedule)
-        climbed = climb(
+        method = GradientMethod(family, optimiser, self.schedule)
+        result = optimise(
             method,
             first,
             optimiser.init(first),
             problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
-            key=problem.key(_CLIMB),
+            key=problem.key(_OPTIMISATION),
         )
-        positions, log_weights, found = self._draw(family, climbed.parameters, problem)
-        fitted = conclude(climbed, begun, positions, log_weights, found, record)
-        return fitted, family.target.learned_values(climbed.parameters.psi)
+        positions, log_weights, found = self._draw(family, result.parameters, problem)
+        fitted = conclude(result, begun, positions, log_weights, found, record)
+        return fitted, family.target.learned_values(result.parameters.psi)
 
     def _family(self, problem: Problem, begun: Begun) -> MeanField | Guided:
         sigma = _SIGMA if self.sigma_init is None else float(self.sigma_init)
