@@ -31,7 +31,7 @@ _SHOWN = {
 @readable
 @dataclass(frozen=True)
 class FitDiagnosis:
-    """What came of a fit, in the words of its method.
+    """The result of a fit, in the words of its method.
 
     Attributes:
         status: "fitted": the method found what it looked for; "doubtful": there is a

@@ -1,4 +1,4 @@
-"""A fit that is ready to begin: it solves its problem, and keeps what came of it."""
+"""A fit that is ready to begin: it solves its problem and keeps the result."""
 
 import dataclasses
 import time
@@ -45,7 +45,7 @@ class Fit:
     dataset: Any
 
     def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
-        """The provenance, of what came of it as far as that is known.
+        """The provenance, with the result as far as that is known.
 
         A reader finds the method where a run has its kernel, and what the method found under
         "approximation".

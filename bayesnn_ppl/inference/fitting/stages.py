@@ -45,7 +45,7 @@ class Collector(Protocol):
 
 
 class Done(NamedTuple):
-    """What came of it.
+    """The result.
 
     Attributes:
         state: after the last block.

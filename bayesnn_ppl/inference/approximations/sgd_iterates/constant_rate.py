@@ -215,7 +215,7 @@ def drift_findings(result: SGDResult, what: str) -> tuple[Finding, ...]:
     """Members that failed, a run cut short, and a loss that had not settled.
 
     Args:
-        result: what came of the iterates that count, those of the burn-in left out.
+        result: that of the iterates that count, those of the burn-in left out.
         what: the approximation's name.
     """
     found = []

@@ -46,7 +46,7 @@ class SGDSettings:
 
 
 class SGDResult(NamedTuple):
-    """What came of it.
+    """The result.
 
     Attributes:
         losses: (members, iterates), the mean loss per observation over the steps of each.

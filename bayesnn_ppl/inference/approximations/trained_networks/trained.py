@@ -125,7 +125,7 @@ class TrainedByGradients:
         )
 
     def describe_training(self, trained: Trained) -> dict[str, Any]:
-        """How it was trained and what came of it, JSON-ready."""
+        """How it was trained, and the result, JSON-ready."""
         rates = dict(zip(("learning_rate", "weight_decay"), self._rates(), strict=True))
         return {
             "objective": self.objective,
