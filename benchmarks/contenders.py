@@ -114,7 +114,8 @@ class Problem:
 
     def functions(self, draws: dict[str, Any]) -> np.ndarray:
         """Mean and sd at test inputs of draws (chain, draw, ...), as (chain, draw, 2 outputs)."""
-        from bayesnn_ppl.posterior.mixture import Components, component_moments
+        from bayesnn_ppl.posterior.components import Components
+        from bayesnn_ppl.posterior.mixture import component_moments
 
         chains, count = next(iter(draws.values())).shape[:2]
         flat = {n: np.asarray(a).reshape(chains * count, *a.shape[2:]) for n, a in draws.items()}

@@ -8,11 +8,14 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import ModelSummary
-from bayesnn_ppl.inference.fitting.fitter import Fit, make_fit
-from bayesnn_ppl.inference.fitting.problem import Approximation
+from bayesnn_ppl.inference.fitting.approximation import Approximation
+from bayesnn_ppl.inference.fitting.fitter import make_fit
+from bayesnn_ppl.inference.fitting.prepared_fit import Fit
 from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
-from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
+from bayesnn_ppl.inference.sampling.execution import execute
+from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
 
 _WARMUP, _DRAWS, _CHAINS, _ENSEMBLE_CHAINS = 150, 150, 2, 4
@@ -43,26 +46,20 @@ class Method:
         self._float64 = float64
         self.independent = sampling is None
         self._draws = 0 if sampling is None else sampling.draws
-        shared: dict[str, Any] = {
-            "seed": 0,
-            "mesh": None,
-            "float64": float64,
-            "keep": None,
-            "on_disk": False,
-            "simulated": True,
-        }
+        shared: dict[str, Any] = {"method": method, "x": x, "y": y, "simulated": True}
+        shared["float64"] = float64
         self._ready: Plan | Fit
         if sampling is None:
-            self._ready = make_fit(method, x, y, progress=False, callback=None, **shared)
+            self._ready = make_fit(RunInputs(**shared), False, None)
         else:
             self._ready = make_plan(
-                method,
-                x,
-                y,
-                **{n: getattr(sampling, n) for n in ("warmup", "chains", "init", "thinning")},
-                chain_method="parallel",
-                until=None,
-                **shared,
+                SampleInputs(
+                    warmup=sampling.warmup,
+                    chains=sampling.chains,
+                    init=sampling.init,
+                    thinning=sampling.thinning,
+                    **shared,
+                )
             )
 
     @property
@@ -82,7 +79,7 @@ class Method:
         """Draws given y; compiles nothing where an earlier call has."""
         y = y.astype(np.int32) if self.summary.discrete else y
         if isinstance(self._ready, Plan):
-            plan = replace(self._ready, y=y, seed=seed)
+            plan = self._ready.on_targets(y, seed)
             draws = self._draws if draws is None else draws
             sink = MemorySink(draws, plan.keep)
             found = execute(plan, sink, draws, progress=False, callback=None)

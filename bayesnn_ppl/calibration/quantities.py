@@ -23,8 +23,8 @@ from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
 from bayesnn_ppl.diagnostics.prior.traced_model import Kind, forward, functions_at, inspect_prior
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
 
 DENSITIES = ("log likelihood", "log prior", "log joint")

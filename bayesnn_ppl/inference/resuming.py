@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.core.arguments import PACKAGE, whole_number
 from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
+from bayesnn_ppl.inference.fitting.approximation import Approximation
 from bayesnn_ppl.inference.fitting.fitter import require_same, resume_fit
-from bayesnn_ppl.inference.fitting.problem import Approximation
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
 from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.runtime.provenance import made_elsewhere, versions_here
+from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
-from bayesnn_ppl.inference.sampling.plan import Plan, execute, make_plan
+from bayesnn_ppl.inference.sampling.execution import execute
+from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import RunFolder, SharedFolder, fetched
@@ -55,9 +58,7 @@ def resume(
         BlockingIOError: another process writes to the run.
         ValueError: kernel, model or data are not those of the run, or a file is damaged.
     """
-    return _go_on(
-        path, kernel, x, y, None, mesh=mesh, progress=progress, callback=callback, until=until
-    )
+    return _go_on(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until))
 
 
 def extend(
@@ -78,70 +79,50 @@ def extend(
     and errors are those of `resume`.
     """
     draws = whole_number(draws, "`draws`", at_least=1)
-    return _go_on(
-        path, kernel, x, y, draws, mesh=mesh, progress=progress, callback=callback, until=until
-    )
+    return _go_on(path, _Wanted(kernel, x, y, draws, mesh, progress, callback, until))
 
 
-def _go_on(
-    path: str | Path,
-    kernel: Any,
-    x: Any,
-    y: Any,
-    more: int | None,
-    *,
-    mesh: Mesh | None,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    until: Mapping[str, Any] | None,
-) -> Posterior:
+@dataclass(frozen=True)
+class _Wanted:
+    """What the caller of `resume` or `extend` brings; `more` draws than the run was asked for."""
+
+    kernel: Any
+    x: Any
+    y: Any
+    more: int | None
+    mesh: Mesh | None
+    progress: bool
+    callback: Callable[[Any], Any] | None
+    until: Mapping[str, Any] | None
+
+
+def _go_on(path: str | Path, wanted: _Wanted) -> Posterior:
     place = fetched(path)
     if current().count > 1:
-        return _go_on_together(
-            place,
-            kernel,
-            x,
-            y,
-            more,
-            mesh=mesh,
-            progress=progress,
-            callback=callback,
-            until=until,
-        )
+        return _go_on_together(place, wanted)
     folder = RunFolder.reopen(place)
     try:
-        if isinstance(kernel, Approximation) or "approximation" in folder.config:
-            _check_fit(folder, kernel, more=more, until=until)
-            return resume_fit(
-                folder,
-                kernel,
-                x,
-                y,
-                mesh=mesh,
-                progress=progress,
-                callback=callback,
+        if isinstance(wanted.kernel, Approximation) or "approximation" in folder.config:
+            _check_fit(folder, wanted)
+            inputs = RunInputs(
+                method=wanted.kernel,
+                x=wanted.x,
+                y=wanted.y,
+                seed=folder.config["seed"],
+                mesh=wanted.mesh,
+                float64=folder.config["precision"] == "float64",
                 keep=_same_keep(folder),
+                on_disk=True,
             )
-        plan = _same_plan(folder, kernel, x, y, mesh, until)
-        return _execute(folder, plan, more, progress=progress, callback=callback)
+            return resume_fit(folder, inputs, wanted.progress, wanted.callback)
+        return _execute(folder, _same_plan(folder, wanted), wanted)
     finally:
         folder.release()
 
 
-def _go_on_together(
-    path: Path,
-    kernel: Any,
-    x: Any,
-    y: Any,
-    more: int | None,
-    *,
-    mesh: Mesh | None,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    until: Mapping[str, Any] | None,
-) -> Posterior:
+def _go_on_together(path: Path, wanted: _Wanted) -> Posterior:
     """`_go_on` in each of several processes."""
-    if isinstance(kernel, Approximation):
+    if isinstance(wanted.kernel, Approximation):
         raise ValueError("A fit is made by one process: resume it in one.")
     team = current()
     with team.guarded(path):
@@ -151,63 +132,47 @@ def _go_on_together(
         # A view without any chains, to plan by; which chains are written depends on the mesh.
         folder: RunFolder = SharedFolder.shared(path, team, (0, 0))
         try:
-            plan = _same_plan(folder, kernel, x, y, mesh, until)
+            plan = _same_plan(folder, wanted)
         finally:
             folder.release()
         folder = SharedFolder.shared(path, team, plan.share.chains)
     try:
-        return _execute(folder, plan, more, progress=progress, callback=callback)
+        return _execute(folder, plan, wanted)
     finally:
         folder.release()
 
 
-def _execute(
-    folder: RunFolder,
-    plan: Plan,
-    more: int | None,
-    *,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-) -> Posterior:
-    wanted = folder.config["draws_requested"] + (more or 0)
-    if more:
-        folder.update_config(draws_requested=wanted)
+def _execute(folder: RunFolder, plan: Plan, wanted: _Wanted) -> Posterior:
+    draws = folder.config["draws_requested"] + (wanted.more or 0)
+    if wanted.more:
+        folder.update_config(draws_requested=draws)
     sink = FolderSink(folder, plan.keep)
     # One that was killed between its last draw and its end has only the end to be made.
-    if sink.done >= wanted and folder.commit_record["complete"]:
+    if sink.done >= draws and folder.commit_record["complete"]:
         return Posterior.load(folder.path, plan.settings.kernel.model)
     changed = made_elsewhere(folder.config)
     if changed and plan.share.team.leads:
         warnings.warn(changed, skip_file_prefixes=(PACKAGE,))
         later = [*folder.config.get("versions_later", []), versions_here()]
         folder.update_config(versions_later=later)
-    return execute(plan, sink, wanted, progress=progress, callback=callback)
+    return execute(plan, sink, draws, progress=wanted.progress, callback=wanted.callback)
 
 
-def _check_fit(
-    folder: RunFolder, approximation: Any, *, more: int | None, until: Mapping[str, Any] | None
-) -> None:
+def _check_fit(folder: RunFolder, wanted: _Wanted) -> None:
     """Refuse what does not apply to a fit, or to a run of a sampler."""
-    if "approximation" not in folder.config or not isinstance(approximation, Approximation):
+    if "approximation" not in folder.config or not isinstance(wanted.kernel, Approximation):
         raise ValueError(
             f"The run `{folder.path}` was made by {folder.config['kernel']}, and given is "
-            f"{type(approximation).__name__}. Give what it was made by."
+            f"{type(wanted.kernel).__name__}. Give what it was made by."
         )
-    if more is not None or until is not None:
+    if wanted.more is not None or wanted.until is not None:
         raise ValueError(
             f"The run `{folder.path}` was made by `fit`, which has no number of draws to extend "
             "and nothing to wait for: `extend` and `until` are for runs of `sample`."
         )
 
 
-def _same_plan(
-    folder: RunFolder,
-    kernel: MCMCKernel,
-    x: Any,
-    y: Any,
-    mesh: Mesh | None,
-    until: Mapping[str, Any] | None,
-) -> Plan:
+def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
     """The plan of the run, from its configuration and what the caller brought."""
     run = folder.config
     if folder.commit_record["checkpoint"] is None and (
@@ -219,30 +184,32 @@ def _same_plan(
             "`sample(..., out=...)`."
         )
     keep = _same_keep(folder)
-    done_when = Until.parse(until)
-    if done_when is not None and done_when.watches_functions and keep.probe is None:
+    until = Until.parse(wanted.until)
+    if until is not None and until.watches_functions and keep.probe is None:
         raise ValueError(
             f"The run `{folder.path}` keeps no function values, so `until` cannot watch them: give "
             "max_time alone, or sample anew with `keep=Keep(probe=...)`."
         )
-    parallel = run["chain_method"] == "parallel"
-    if mesh is None and parallel:
+    mesh = wanted.mesh
+    if mesh is None and run["chain_method"] == "parallel":
         mesh = _mesh_of(run)
     plan = make_plan(
-        kernel,
-        x,
-        y,
-        warmup=run["warmup"],
-        chains=run["chains"],
-        seed=run["seed"],
-        chain_method=run["chain_method"],
-        mesh=mesh,
-        init="network" if run["start"] == "network" else None,
-        thinning=run["thinning"],
-        float64=run["precision"] == "float64",
-        keep=keep,
-        until=until,
-        on_disk=True,
+        SampleInputs(
+            method=wanted.kernel,
+            x=wanted.x,
+            y=wanted.y,
+            warmup=run["warmup"],
+            chains=run["chains"],
+            seed=run["seed"],
+            chain_method=run["chain_method"],
+            mesh=mesh,
+            init="network" if run["start"] == "network" else None,
+            thinning=run["thinning"],
+            float64=run["precision"] == "float64",
+            keep=keep,
+            until=wanted.until,
+            on_disk=True,
+        )
     )
     require_same(
         folder,

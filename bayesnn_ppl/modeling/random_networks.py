@@ -16,7 +16,7 @@ from bayesnn_ppl.priors.common.base import NetworkPrior, Prior
 from bayesnn_ppl.priors.common.fitting import checked_prior
 from bayesnn_ppl.priors.common.tables import assembled
 
-__all__ = ["explained", "in_short", "network_advice", "random_network"]
+__all__ = ["declared_parameters", "explained", "in_short", "network_advice", "random_network"]
 
 
 def random_network(
@@ -221,6 +221,35 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     if not shapes:
         raise ValueError(f"The network {type(network).__name__} has no parameters.")
     return shapes
+
+
+def declared_parameters(trace: Mapping[str, Any]) -> set[str]:
+    """The sites that are parameters of a network declared with NumPyro's primitives.
+
+    NumPyro leaves a parameter without a prior a constant; here that is an error.
+    """
+    from numpyro.contrib.module import ParamShape
+
+    found = set()
+    for name, site in trace.items():
+        if site["type"] != "param" or not name.endswith("$params"):
+            continue
+        network = name.removesuffix("$params")
+        leaves = jax.tree_util.tree_flatten_with_path(
+            site["value"], is_leaf=lambda leaf: isinstance(leaf, ParamShape)
+        )[0]
+        names = {jax.tree_util.keystr(path, simple=True, separator="."): a for path, a in leaves}
+        given = [n for n, leaf in names.items() if isinstance(leaf, ParamShape)]
+        for parameter, leaf in names.items():
+            if not isinstance(leaf, ParamShape):
+                raise ValueError(
+                    f"The parameter `{parameter}` of shape {tuple(leaf.shape)} of the network "
+                    f"`{network}` has no prior and would stay a constant. "
+                    + (f"Those with a prior: {given}. " if given else "")
+                    + "Add it to the prior, or use `random_network`, which finds misspelled names."
+                )
+        found |= {f"{network}/{parameter}" for parameter in names}
+    return found
 
 
 class _JacobianNames(Messenger):

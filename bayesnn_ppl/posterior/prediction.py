@@ -12,22 +12,24 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable, whole_number
 from bayesnn_ppl.core.arrays import check_targets
-from bayesnn_ppl.posterior.mixture import (
-    Components,
+from bayesnn_ppl.likelihoods.common.observed import (
     base_distribution,
-    check_support,
+    is_label,
+    is_partly_observed,
+    predicted_distribution,
+    predicted_shape,
+)
+from bayesnn_ppl.modeling.target_support import check_support
+from bayesnn_ppl.posterior.components import Components
+from bayesnn_ppl.posterior.mixture import (
     component_moments,
     exact_elements,
     has_exact_quantile,
-    is_label,
-    is_partly_observed,
     label_summary,
     log_densities,
     mixture_log_density,
     mixture_moments,
     mixture_quantile,
-    predicted_distribution,
-    predicted_shape,
 )
 
 __all__ = ["Prediction", "brief_sd", "function_values"]

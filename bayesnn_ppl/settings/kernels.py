@@ -67,8 +67,8 @@ _RENAMED = {
     "length": "trajectory_length",
     "target_accept_prob": "target_accept",
 }
-# `--posterior-temperature` says it for every kernel.
-_NOT_TYPED = ("model", "init_strategy", "temperature")
+# Schedules and objects; `--posterior-temperature` is for every kernel.
+_NOT_TYPED = ("model", "init_strategy", "temperature", "noise", "gradient")
 _LENGTHS = ("trajectory_length", "num_leapfrogs", "trajectory_prior_variance")
 # What is usual of settings that a kernel needs and that have no default.
 _USUAL = {"--batch-size": "32 to 256 rows are usual, such as `--batch-size 64`"}

@@ -10,7 +10,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration import methods
-from bayesnn_ppl.inference.fitting.problem import Fitted
+from bayesnn_ppl.inference.fitting.approximation import Fitted
 
 NOISE = 0.5
 # Two features that are nearly equal, so that their weights are strongly correlated.

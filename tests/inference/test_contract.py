@@ -9,7 +9,7 @@ from numpyro.contrib.module import random_flax_module
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.modeling.contract import inspect_model
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 Y = X[:, 0]

@@ -9,7 +9,7 @@ from numpyro import handlers
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.modeling.contract import inspect_model
 
 L = bnn.likelihoods
 CATEGORICAL = L.categorical(3)

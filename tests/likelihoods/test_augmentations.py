@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bayesnn_ppl.cli.options import AUGMENTATIONS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.likelihoods.augmentations import NAMED
+from bayesnn_ppl.settings.declaring import declared
+from bayesnn_ppl.settings.models import ZooSettings
 
 A = bnn.augmentations
 KEY = jax.random.key(0)
@@ -53,7 +54,7 @@ def test_noise_has_its_scale_and_order_counts():
 
 
 def test_the_command_line_knows_all_names():
-    assert set(AUGMENTATIONS) == set(NAMED)
+    assert set(declared(ZooSettings)["augmentation"].choices) == set(NAMED)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import ess_bulk, prior_predictive
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.modeling.contract import inspect_model
 from tests.marks import checked
 
 L = bnn.likelihoods

@@ -11,10 +11,10 @@ from scipy import stats
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.data.common.target import StandardisedTarget
-from bayesnn_ppl.inference.contract import inspect_model
 from bayesnn_ppl.inference.runtime.keep import Probe
 from bayesnn_ppl.inference.runtime.metrics_log import RunningScores
 from bayesnn_ppl.metrics import evaluate, loo, loo_pit
+from bayesnn_ppl.modeling.contract import inspect_model
 from bayesnn_ppl.posterior.mixture import function_record
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 from tests.marks import checked

@@ -8,7 +8,7 @@ from numpyro.infer import Predictive
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
-from bayesnn_ppl.inference.contract import inspect_model
+from bayesnn_ppl.modeling.contract import inspect_model
 from tests.priors.laws import MLP, NNX, ROWS, shapes_of, trace_of
 
 

@@ -18,9 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import irfft, next_fast_len, rfft
 
 from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.diagnostics.convergence.halved_chains import (
+    ess_of_halves,
+    half_chains,
+    larger,
+    rhat_of_halves,
+)
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
 type Array = NDArray[np.float64]
@@ -30,9 +35,6 @@ type Array = NDArray[np.float64]
 _BLOCK = 2**17
 _FEWEST_DRAWS = 4
 _TAILS = (0.05, 0.95)
-# A z-score's variance within chains is either zero or above 1e-18 for any run that fits a disk;
-# what lies below is rounding.
-_ROUNDING = 1e-25
 
 
 @readable
@@ -69,7 +71,7 @@ def rhat(draws: ArrayLike) -> Any:
         ValueError: `draws` has fewer than two axes.
         TypeError: `draws` is not real.
     """
-    return _measure(draws, ("rhat",))["rhat"]
+    return _measured(draws, "rhat")["rhat"]
 
 
 def ess_bulk(draws: ArrayLike) -> Any:
@@ -88,7 +90,7 @@ def ess_bulk(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("ess_bulk",))["ess_bulk"]
+    return _measured(draws, "ess_bulk")["ess_bulk"]
 
 
 def ess_tail(draws: ArrayLike) -> Any:
@@ -103,7 +105,7 @@ def ess_tail(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("ess_tail",))["ess_tail"]
+    return _measured(draws, "ess_tail")["ess_tail"]
 
 
 def mcse_mean(draws: ArrayLike) -> Any:
@@ -118,7 +120,7 @@ def mcse_mean(draws: ArrayLike) -> Any:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return _measure(draws, ("mcse_mean",))["mcse_mean"]
+    return _measured(draws, "mcse_mean")["mcse_mean"]
 
 
 def convergence_summary(draws: ArrayLike) -> Convergence:
@@ -133,7 +135,7 @@ def convergence_summary(draws: ArrayLike) -> Convergence:
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    return Convergence(**_measure(draws, Convergence._fields))
+    return Convergence(**_measured(draws, *Convergence._fields))
 
 
 def ebfmi(energy: ArrayLike) -> Array:
@@ -167,9 +169,24 @@ def ebfmi(energy: ArrayLike) -> Array:
         return np.where(np.ptp(values, axis=1) > 0, steps / np.var(values, axis=1, ddof=1), np.nan)
 
 
-def _measure(draws: ArrayLike, wanted: tuple[str, ...]) -> dict[str, Any]:
-    """The wanted measures of every variable."""
+def _measured(draws: ArrayLike, *wanted: str) -> dict[str, Any]:
     return by_block(draws, wanted, lambda block: _measure_block(block, wanted))
+
+
+def checked_draws(draws: ArrayLike) -> NDArray[Any]:
+    """The draws as an array; ValueError or TypeError as `rhat`."""
+    values = np.asarray(draws)
+    if values.ndim < 2:
+        raise ValueError(
+            f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
+            "For a single chain add the axis: draws[None]."
+        )
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            f"`draws` has dtype {values.dtype}, but R-hat and ESS order the values and so need "
+            "real numbers. Pass the real and imaginary parts, or codes of the categories, apart."
+        )
+    return values
 
 
 def by_block(
@@ -185,17 +202,7 @@ def by_block(
     Raises:
         ValueError, TypeError: as `rhat`.
     """
-    values = np.asarray(draws)
-    if values.ndim < 2:
-        raise ValueError(
-            f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
-            "For a single chain add the axis: draws[None]."
-        )
-    if values.dtype.kind not in "fiub":
-        raise TypeError(
-            f"`draws` has dtype {values.dtype}, but R-hat and ESS order the values and so need "
-            "real numbers. Pass the real and imaginary parts, or codes of the categories, apart."
-        )
+    values = checked_draws(draws)
     chains, count = values.shape[:2]
     trailing = values.shape[2:]
     variables = int(np.prod(trailing))
@@ -228,9 +235,9 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
             if folded is None:
                 results["rhat"] = np.full(variables, np.nan)
             else:
-                bulk, tail = _rhat(scores), _rhat(folded.reshape(split.shape))
-                # Values on two points fold to a constant: the bulk decides alone.
-                results["rhat"] = np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
+                results["rhat"] = larger(
+                    rhat_of_halves(scores), rhat_of_halves(folded.reshape(split.shape))
+                )
         if "ess_bulk" in wanted:
             results["ess_bulk"] = ess_of_halves(scores)
     if "ess_tail" in wanted:
@@ -247,55 +254,3 @@ def _measure_block(block: Array, wanted: tuple[str, ...]) -> dict[str, Array]:
         if "mcse_mean" in wanted:
             results["mcse_mean"] = sd / np.sqrt(ess_of_halves(split))
     return results
-
-
-def half_chains(block: Array) -> Array:
-    """(variable, chain, draw) -> (variable, half chain, draw), as R-hat and ESS take them."""
-    variables, chains, count = block.shape
-    half = count // 2
-    # An odd count leaves its middle draw out, as in ArviZ.
-    return np.stack((block[:, :, :half], block[:, :, -half:]), axis=1).reshape(
-        variables, 2 * chains, half
-    )
-
-
-def _rhat(split: Array) -> Array:
-    """R-hat of (variable, half chain, draw); NaN for a constant."""
-    count = split.shape[2]
-    means = split.mean(axis=2)
-    within = split.var(axis=2, ddof=1).mean(axis=1)
-    between = means.var(axis=1, ddof=1)
-    within = np.where(within < _ROUNDING, 0.0, within)
-    between = np.where(between < _ROUNDING, 0.0, between)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt(between / within + (count - 1) / count)
-
-
-def ess_of_halves(split: Array) -> Array:
-    """Effective sample size of (variable, half chain, draw), as `ess_bulk` says."""
-    variables, chains, count = split.shape
-    size = chains * count
-    constant = np.ptp(split, axis=(1, 2)) < np.finfo(float).resolution
-    means = split.mean(axis=2, keepdims=True)
-    length = next_fast_len(2 * count, real=True)
-    spectrum = rfft(split - means, n=length, axis=2)
-    # Only the mean over chains is used: averaging the power spectra saves all inverse transforms
-    # but one a variable.
-    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)
-    covariance = irfft(power, n=length, axis=1)[:, :count] / count
-    within = covariance[:, :1] * count / (count - 1)
-    total = covariance[:, 0] + (means[:, :, 0].var(axis=1, ddof=1) if chains > 1 else 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rho = 1 - (within - covariance) / total[:, None]
-    rho[:, 0] = 1.0
-
-    pairs = max(0, (count - 3) // 2) + 1
-    sums = rho[:, 0 : 2 * pairs : 2] + rho[:, 1 : 2 * pairs : 2]
-    # The sequence ends at the first pair whose sum is not positive, or at the last one.
-    stop = np.where((sums > 0).all(axis=1), pairs - 1, np.argmin(sums > 0, axis=1))
-    kept = np.minimum.accumulate(sums, axis=1) * (np.arange(pairs) < stop[:, None])
-    row = np.arange(variables)
-    even, final = rho[row, 2 * stop], sums[row, stop]
-    rest = np.where((final >= 0) | (even > 0), even, 0.0)
-    tau = np.maximum(-1 + 2 * kept.sum(axis=1) + rest, 1 / np.log10(size))
-    return np.where(constant, float(size), size / tau)

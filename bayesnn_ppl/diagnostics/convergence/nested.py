@@ -5,17 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.diagnostics.convergence.halved_chains import larger, without_rounding
+from bayesnn_ppl.diagnostics.convergence.measures import by_block, checked_draws
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
 __all__ = ["nested_rhat"]
 
 type Array = NDArray[np.float64]
-
-# Values in one block of variables, as in `convergence`: about a megabyte, kept in the caches.
-_BLOCK = 2**17
-_FEWEST_DRAWS = 4
-# As in `convergence`: a z-score's variance below this is rounding.
-_ROUNDING = 1e-25
 
 
 def nested_rhat(draws: ArrayLike, superchains: ArrayLike) -> Any:
@@ -54,30 +50,12 @@ def nested_rhat(draws: ArrayLike, superchains: ArrayLike) -> Any:
         assessing the convergence of Markov chain Monte Carlo when running many short chains,
         Bayesian Analysis, arXiv:2110.13017, equations 4 to 8.
     """
-    values = np.asarray(draws)
-    if values.ndim < 2:
-        raise ValueError(
-            f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw)."
-        )
-    if values.dtype.kind not in "fiub":
-        raise TypeError(
-            f"`draws` has dtype {values.dtype}, but R-hat orders the values and so needs real "
-            "numbers. Pass the real and imaginary parts, or codes of the categories, apart."
-        )
-    chains, count = values.shape[:2]
-    members = _members(superchains, chains)
-    trailing = values.shape[2:]
-    flat = values.reshape(chains, count, int(np.prod(trailing)))
-    result = np.full(flat.shape[2], np.nan)
-    if count >= _FEWEST_DRAWS:
-        width = max(1, _BLOCK // (chains * count))
-        for start in range(0, len(result), width):
-            part = slice(start, start + width)
-            sorted_chains = flat[:, :, part][members.reshape(-1)]
-            block = np.ascontiguousarray(np.moveaxis(sorted_chains, 2, 0), dtype=float)
-            finite = np.isfinite(block).all(axis=(1, 2))
-            result[part][finite] = _of_block(block[finite], len(members))
-    return result.reshape(trailing)[()]
+    values = checked_draws(draws)
+    members = _members(superchains, values.shape[0])
+    order = members.reshape(-1)
+    return by_block(
+        values, ("rhat",), lambda block: {"rhat": _of_block(block[:, order], len(members))}
+    )["rhat"]
 
 
 def _members(superchains: ArrayLike, chains: int) -> NDArray[np.intp]:
@@ -85,8 +63,8 @@ def _members(superchains: ArrayLike, chains: int) -> NDArray[np.intp]:
     labels = np.asarray(superchains)
     if labels.shape != (chains,):
         raise ValueError(
-            f"`superchains` has shape {labels.shape}, but the draws have {chains} chains. Give "
-            "one label for each chain, such as np.repeat(np.arange(K), M) for K superchains of M."
+            f"`superchains` has shape {labels.shape}, but the draws have {chains} chains. "
+            "Give one label for each, such as np.repeat(np.arange(K), M) for K superchains of M."
         )
     names, which, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(names) < 2:
@@ -112,9 +90,7 @@ def _of_block(block: Array, superchains: int) -> Array:
     shape = (variables, superchains, -1, half)
     scores, folded = normal_scores(split.reshape(variables, -1), fold=True)
     assert folded is not None
-    bulk, tail = _nested(scores.reshape(shape)), _nested(folded.reshape(shape))
-    # Values on two points fold to a constant: the bulk decides alone.
-    return np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
+    return larger(_nested(scores.reshape(shape)), _nested(folded.reshape(shape)))
 
 
 def _nested(scores: Array) -> Array:
@@ -122,8 +98,6 @@ def _nested(scores: Array) -> Array:
     means = scores.mean(axis=3)
     within = scores.var(axis=3, ddof=1).mean(axis=2) + means.var(axis=2, ddof=1)
     between = means.mean(axis=2).var(axis=1, ddof=1)
-    within = within.mean(axis=1)
-    within = np.where(within < _ROUNDING, 0.0, within)
-    between = np.where(between < _ROUNDING, 0.0, between)
+    within, between = without_rounding(within.mean(axis=1)), without_rounding(between)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.sqrt(1 + between / within)

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.diagnostics.convergence.measures import by_block, ess_of_halves, half_chains
+from bayesnn_ppl.diagnostics.convergence.halved_chains import ess_of_halves, half_chains
+from bayesnn_ppl.diagnostics.convergence.measures import by_block
 from bayesnn_ppl.diagnostics.convergence.tails import tail_shape, tail_size
 
 __all__ = ["Precision", "precision_summary"]

@@ -1,20 +1,14 @@
 """One question, has the sampler converged, answered from function space down to the sampler."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.diagnostics.convergence.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.convergence.dispersion import dispersion_of_starts
-from bayesnn_ppl.diagnostics.diagnosis import tables
 from bayesnn_ppl.diagnostics.diagnosis.judgements import (
-    Judgement,
-    Status,
     Thresholds,
     judge,
     judge_exactness,
@@ -23,11 +17,11 @@ from bayesnn_ppl.diagnostics.diagnosis.judgements import (
     judge_precision,
     remarks,
 )
+from bayesnn_ppl.diagnostics.diagnosis.result import Diagnosis
 from bayesnn_ppl.diagnostics.diagnosis.summaries import layers, sampler_summary, summarise
 from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
 
-if TYPE_CHECKING:
-    import pandas
+__all__ = ["Diagnosis", "diagnose"]
 
 _STATISTICS = (
     "diverging",
@@ -39,72 +33,6 @@ _STATISTICS = (
     "lp",
     "stopped",
 )
-
-
-@readable
-@dataclass(frozen=True)
-class Diagnosis:
-    """Convergence in function space, in the weights by layer, and of the sampler.
-
-    Attributes:
-        status: that of the worst judgement. "converged": all four passed. "approximate": right
-            within the errors that the precision states. "doubtful": signs of a bias. "not judged":
-            something was not examined. "not converged".
-        judgements: mixing, exploration, exactness and precision, in this order.
-        verdict: the reasons and what to do next, in sentences, the worst first.
-        functions: function label -> summary; empty when no functions were given.
-        weights: layer -> summary.
-        sampler: statistics per chain and the chains that are stuck or stand apart.
-        starts: how widely the chains started compared with the posterior: `status`, `median` ratio
-            of variances and a `sentence`; empty where the starts are not known.
-        thresholds: the numbers the verdict rests on.
-        temperatures: those of a sampler without an accept step, or None where none were read.
-
-    A summary holds counts (`elements`, `judged`, `constant`, `non_finite`), the shares
-    `rhat_below_threshold`, `rhat_below_limit` and `ess_above_limit`, `rhat_max`, `ess_bulk_min`,
-    `ess_bulk_median`, `ess_tail_min`, `ess_tail_median`, `mcse_over_sd_max`, and the names of the
-    elements with the largest R-hat (`worst`) and the smallest effective sample size (`fewest`).
-    Those of functions hold the largest Monte Carlo errors too (`mean_error`, `spread_error` and
-    `quantile_error`, as in `precision.Precision`) and the output with the heaviest tail.
-    """
-
-    status: Status
-    judgements: tuple[Judgement, ...]
-    verdict: str
-    functions: Mapping[str, Mapping[str, Any]]
-    weights: Mapping[str, Mapping[str, Any]]
-    sampler: Mapping[str, Any]
-    starts: Mapping[str, Any]
-    thresholds: Mapping[str, float]
-    temperatures: Thermometry | None = None
-
-    @property
-    def converged(self) -> bool:
-        """Whether the status is "converged"."""
-        return self.status == "converged"
-
-    def __str__(self) -> str:
-        return tables.text(self)
-
-    def _repr_html_(self) -> str:
-        return tables.page(self)
-
-    def _figures(self) -> dict[str, Any]:
-        return {"status": self.status, **{j.name: j.status for j in self.judgements}}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain dictionaries, lists and numbers."""
-        return {"converged": self.converged, **asdict(self)}
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON; NaN and infinities become null."""
-        return json.dumps(tables.plain(self.to_dict()), indent=2, allow_nan=False)
-
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """One row per function label and per layer, the columns those of a summary."""
-        import pandas
-
-        return pandas.DataFrame(tables.records(self))
 
 
 def diagnose(

@@ -1,19 +1,17 @@
 """Did an approximation find what it looked for? Not whether that is the posterior."""
 
 import json
-import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.diagnostics.diagnosis import tables
+from bayesnn_ppl.diagnostics.presentation import paragraph, plain, value_lines
 
 __all__ = ["FitDiagnosis", "diagnose_fit"]
 
 type FitStatus = Literal["fitted", "doubtful", "not converged"]
 
-_WIDTH = 88
 # What a reader wants of the record, in this order; other entries are for `to_dict`.
 _SHOWN = {
     "best_epochs": "best epochs",
@@ -33,7 +31,7 @@ _SHOWN = {
 @readable
 @dataclass(frozen=True)
 class FitDiagnosis:
-    """What came of a fit, in the words of its method.
+    """The result of a fit, in the words of its method.
 
     Attributes:
         status: "fitted": the method found what it looked for; "doubtful": there is a
@@ -57,14 +55,8 @@ class FitDiagnosis:
         return False
 
     def __str__(self) -> str:
-        lines = [f"Diagnosis: {self.status}", "", *textwrap.wrap(self.verdict, _WIDTH), ""]
-        pairs = self._pairs()
-        width = max(len(name) for name, _ in pairs)
-        for name, value in pairs:
-            lines += textwrap.wrap(
-                f"  {name:<{width}}  {value}", _WIDTH, subsequent_indent=" " * (width + 4)
-            )
-        return "\n".join(lines)
+        lines = [f"Diagnosis: {self.status}", "", *paragraph(self.verdict), ""]
+        return "\n".join([*lines, *value_lines(self._pairs())])
 
     def _repr_html_(self) -> str:
         rows = [("status", self.status), *self._pairs(), ("verdict", self.verdict)]
@@ -87,7 +79,7 @@ class FitDiagnosis:
 
     def to_json(self) -> str:
         """`to_dict` as JSON; NaN and infinities become null."""
-        return json.dumps(tables.plain(self.to_dict()), indent=2, allow_nan=False)
+        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 
 
 def diagnose_fit(run: Mapping[str, Any]) -> FitDiagnosis:

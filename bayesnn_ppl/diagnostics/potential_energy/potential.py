@@ -10,7 +10,7 @@ unbiased, as a gradient of some of the rows is, and a temperature is linear in i
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +20,14 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
-from bayesnn_ppl.core.identity import identity_key
+from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.modeling.temperature import ColdModel, cold
 from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
 
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
-
 __all__ = [
     "Energies",
-    "Target",
     "WrongDataError",
     "affordable_gradients",
     "check_data",
@@ -68,28 +65,15 @@ class Energies(NamedTuple):
     draws: np.ndarray
 
 
-class Target:
-    """A program as a static argument of jitted functions: equal to one of equal parts."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self._key = model, identity_key(model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
 @partial(jax.jit, static_argnames="target")
-def unconstrained(target: Target, draws: Any, x: Any, y: Any) -> Any:
+def unconstrained(target: StaticProgram, draws: Any, x: Any, y: Any) -> Any:
     """The unconstrained coordinates of draws, site -> (draws, ...)."""
     return jax.lax.map(lambda one: unconstrain_fn(clean(target.model), (x, y), {}, one), draws)
 
 
 @partial(jax.jit, static_argnames=("target", "whole"))
 def _gradients(
-    target: Target, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
+    target: StaticProgram, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
 ) -> Any:
     """∇ of the potential at each z, of its own rows, as if they were all, and its own noise."""
     count = len(next(iter(z.values())))
@@ -107,7 +91,7 @@ def _gradients(
     return jax.lax.map(one, (z, rows, jax.random.split(jax.random.key(seed), count)))
 
 
-def run_temperature(posterior: "Posterior") -> float:
+def run_temperature(posterior: PosteriorDraws) -> float:
     """The whole-posterior temperature of the draws: of the kernel, or of a `cold` program.
 
     Raises:
@@ -134,7 +118,7 @@ def run_temperature(posterior: "Posterior") -> float:
 
 
 def energies_at_draws(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any,
     y: Any,
     *,
@@ -161,8 +145,6 @@ def energies_at_draws(
     """
     run, x, y, latents, names = ready_run(posterior, x, y)
     gradients = whole_number(gradients, "`gradients`", at_least=4)
-    names, kept_draws = {site: name for name, site in run["site_names"].items()}, posterior.draws
-    latents = {site: kept_draws[names[site]] for site in sorted(run["latents"])}
     kept = next(iter(latents.values())).shape
     chains = np.arange(kept[0]) if chains is None else np.asarray(chains)
     each = min(kept[1], gradients // len(chains))
@@ -175,8 +157,8 @@ def energies_at_draws(
     chosen = {s: a[chains][:, draws].reshape(-1, *a.shape[2:]) for s, a in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(Target(posterior.model), chosen, x, y)
-        found = _summed(target, z, x, y, rows, run, seed)
+        z = unconstrained(StaticProgram(posterior.model), chosen, x, y)
+        found = _summed(target, z, x, y, rows, run.get("local"), seed)
 
     def by_chain(arrays: Mapping[str, Any], factor: float) -> dict[str, np.ndarray]:
         shaped = {s: np.asarray(a, np.float64) * factor for s, a in arrays.items()}
@@ -187,7 +169,7 @@ def energies_at_draws(
     return Energies(by_chain(z, 1.0), by_chain(found, temperature), temperature, draws)
 
 
-def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
+def affordable_gradients(posterior: PosteriorDraws, x: Any, y: Any) -> int:
     """At how many draws, at most 2000, the gradient over all data costs a few seconds.
 
     Args:
@@ -203,7 +185,7 @@ def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
     target = target_of(posterior)[1]
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(
-            Target(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
+            StaticProgram(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
         )
         lowered = _gradients.lower(target, True, z, jnp.zeros((1, 1), jnp.int32), x, y)
         cost = lowered.cost_analysis()
@@ -213,7 +195,7 @@ def affordable_gradients(posterior: "Posterior", x: Any, y: Any) -> int:
 
 
 def minibatch_gradients(
-    posterior: "Posterior", x: Any, y: Any, *, batch_size: int, minibatches: int, seed: int = 0
+    posterior: PosteriorDraws, x: Any, y: Any, *, batch_size: int, minibatches: int, seed: int = 0
 ) -> dict[str, np.ndarray]:
     """∇Û of many minibatches at the last draw of the first chain, name -> (minibatches, ...).
 
@@ -235,13 +217,15 @@ def minibatch_gradients(
     last = {site: array[0, -1:] for site, array in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(Target(posterior.model), last, x, y)
+        z = unconstrained(StaticProgram(posterior.model), last, x, y)
         repeated = jax.tree.map(lambda a: jnp.repeat(a, minibatches, axis=0), z)
         found = _gradients(target, False, repeated, rows.astype(np.int32), x, y, seed)
     return {names[s]: temperature * np.asarray(found[s], np.float64) for s in latents}
 
 
-def ready_run(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, Any, dict[str, str]]:
+def ready_run(
+    posterior: PosteriorDraws, x: Any, y: Any
+) -> tuple[Any, Any, Any, Any, dict[str, str]]:
     """Provenance, data, draws by sorted site, and the variables' names; or what is missing."""
     if posterior.model is None:
         raise ValueError(
@@ -256,22 +240,22 @@ def ready_run(posterior: "Posterior", x: Any, y: Any) -> tuple[Any, Any, Any, An
     return run, x, y, {site: draws[names[site]] for site in sorted(run["latents"])}, names
 
 
-def target_of(posterior: "Posterior") -> tuple[float, Target]:
+def target_of(posterior: PosteriorDraws) -> tuple[float, StaticProgram]:
     """T, and the program whose negative log density is U/T."""
     temperature, model = run_temperature(posterior), posterior.model
     if not isinstance(model, ColdModel) and temperature != 1.0:
         model = cold(model, temperature)
-    return temperature, Target(model)
+    return temperature, StaticProgram(model)
 
 
 def _summed(
-    target: Target, z: Any, x: Any, y: Any, rows: int | None, run: Mapping[str, Any], seed: int
+    target: StaticProgram, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
 ) -> dict[str, np.ndarray]:
     """The gradient over all rows, in blocks of them, or over rows drawn for each z."""
     count, total = len(next(iter(z.values()))), len(x)
-    if rows is not None and run.get("local"):
+    if rows is not None and local:
         raise ValueError(
-            f"The program has latent sites for each row, {run['local']}, so all rows are needed: "
+            f"The program has latent sites for each row, {local}, so all rows are needed: "
             "leave out `rows`."
         )
     if rows is not None:
@@ -279,7 +263,7 @@ def _summed(
         generator = np.random.default_rng(seed)
         own = np.stack([generator.choice(total, rows, replace=False) for _ in range(count)])
         return _gradients(target, False, z, own.astype(np.int32), x, y, seed)
-    if total <= _ROWS_AT_ONCE or run.get("local"):
+    if total <= _ROWS_AT_ONCE or local:
         return _gradients(target, True, z, jnp.zeros((count, 1), jnp.int32), x, y, seed)
     found: dict[str, np.ndarray] = {}
     blocks = np.array_split(np.arange(total, dtype=np.int32), -(-total // _ROWS_AT_ONCE))
@@ -293,7 +277,7 @@ def _summed(
     return found
 
 
-def check_data(posterior: "Posterior", x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def check_data(posterior: PosteriorDraws, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The data as arrays.
 
     Raises:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,17 +12,11 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy
 
 from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.diagnostics.potential_energy.potential import (
-    Target,
-    ready_run,
-    target_of,
-    unconstrained,
-)
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
+from bayesnn_ppl.diagnostics.potential_energy.potential import ready_run, target_of, unconstrained
 from bayesnn_ppl.modeling.temperature import ColdModel, SiteWeights
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["Segment", "Surface", "plane_basis", "posterior_segment", "posterior_surface"]
 
@@ -107,7 +101,7 @@ def plane_basis(points: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def posterior_surface(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any,
     y: Any,
     *,
@@ -157,7 +151,7 @@ def posterior_surface(
 
 
 def posterior_segment(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any,
     y: Any,
     *,
@@ -190,7 +184,7 @@ def posterior_segment(
 class _Line:
     """A run and its data, ready for densities at points between its draws."""
 
-    def __init__(self, posterior: "Posterior", x: Any, y: Any) -> None:
+    def __init__(self, posterior: PosteriorDraws, x: Any, y: Any) -> None:
         self.run, self.x, self.y, self.latents, _ = ready_run(posterior, x, y)
         if self.run.get("local"):
             raise ValueError(
@@ -224,7 +218,7 @@ class _Line:
             for site, array in self.latents.items()
         }
         with arithmetic(float64=self.float64):
-            z = unconstrained(Target(self.model), chosen, self.x, self.y)
+            z = unconstrained(StaticProgram(self.model), chosen, self.x, self.y)
             one = jax.tree.map(lambda a: a[0], z)
             self.unravel = ravel_pytree(one)[1]
             flat = jax.vmap(lambda z: ravel_pytree(z)[0])(z)
@@ -233,7 +227,7 @@ class _Line:
     def values(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log likelihood, prior and posterior at points (n, d), each (n,)."""
         model = self.model.model if isinstance(self.model, ColdModel) else self.model
-        base, whole = Target(model), self.target
+        base, whole = StaticProgram(model), self.target
         tempered = float(self.run.get("likelihood_temperature") or 1.0)
         with arithmetic(float64=self.float64):
             z = jax.vmap(self.unravel)(jnp.asarray(points))
@@ -247,13 +241,13 @@ class _Line:
         return data * tempered, prior, rest + data / self.temperature
 
 
-def _log_density(target: Target, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
+def _log_density(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
     """The log density of the rows alone, or of everything else alone, at each z."""
     return np.asarray(_compiled(target, data, z, x, y), np.float64)
 
 
 @partial(jax.jit, static_argnames=("target", "data"))
-def _compiled(target: Target, data: bool, z: Any, x: Any, y: Any) -> Any:
+def _compiled(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> Any:
     def one(z: Any) -> Any:
         weights = SiteWeights(target.model, data=float(data), share=float(not data))
         return -potential_energy(weights, (x, y), {}, z)

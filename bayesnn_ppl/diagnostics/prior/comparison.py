@@ -1,7 +1,6 @@
 """Priors side by side."""
 
 import math
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.core.wording import percent
-from bayesnn_ppl.diagnostics.prior.predictive import PriorPredictive, prior_predictive
+from bayesnn_ppl.diagnostics.presentation import paragraph
+from bayesnn_ppl.diagnostics.prior.predictive import prior_predictive
+from bayesnn_ppl.diagnostics.prior.report import PriorPredictive
 
 __all__ = ["PriorComparison", "compare_priors"]
-
-_WIDTH = 88
 
 
 @readable
@@ -35,7 +34,7 @@ class PriorComparison:
         return " ".join(f"`{name}` is {_words(found)}." for name, found in self.results.items())
 
     def __str__(self) -> str:
-        lines = ["Priors compared", "", *textwrap.wrap(self.verdict, _WIDTH), ""]
+        lines = ["Priors compared", "", *paragraph(self.verdict), ""]
         rows = self._rows()
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for first, *rest in rows:

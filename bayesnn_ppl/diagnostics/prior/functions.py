@@ -19,7 +19,6 @@ from bayesnn_ppl.diagnostics.prior.layer_activity import (
     Layers,
     activations_in,
     combined,
-    equations,
     summarise_layers,
 )
 from bayesnn_ppl.diagnostics.prior.traced_model import (
@@ -30,6 +29,7 @@ from bayesnn_ppl.diagnostics.prior.traced_model import (
     key_of_draw,
     latent_values,
 )
+from bayesnn_ppl.modeling.jaxpr_equations import result_bytes
 
 __all__ = ["PriorDraws", "draw_functions", "function_draws"]
 
@@ -105,7 +105,7 @@ def draw_functions(
         program, layers = StaticProgram(model), Layers()
         rows = len(inputs) + 2 * lines
         traced, kind, no_layers = inspect_prior(program, layers, inputs)
-        working = max(1, sum(_bytes(e) for e in equations(traced)) // len(inputs))
+        working = max(1, result_bytes(traced) // len(inputs))
         blocks = math.ceil(rows / max(1, memory // working))
         plan = _Plan(len(inputs), math.ceil(rows / blocks), lines, not no_layers)
         calls = math.ceil(draws / _AT_ONCE)
@@ -182,8 +182,3 @@ def _pieces(x: Any, key: Any, lines: int) -> tuple[Any, Any]:
     ends = [x[i] + (middle + half) * direction for half in (-_STEP / 2, _STEP / 2)]
     axes = tuple(range(1, x.ndim))
     return jnp.concatenate(ends), jnp.sqrt(jnp.square(direction).sum(axes))
-
-
-def _bytes(equation: Any) -> int:
-    values = [variable.aval for variable in equation.outvars]
-    return sum(v.size * v.dtype.itemsize for v in values if hasattr(v, "size"))

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.modeling.jaxpr_equations import equations
 
 __all__ = [
     "LayerActivity",
     "Layers",
     "activations_in",
     "combined",
-    "equations",
     "networks_called",
     "summarise_layers",
 ]
@@ -197,14 +197,3 @@ def activations_in(jaxpr: Any) -> set[str]:
             found.add("tanh")
         cubed |= equation.primitive.name == "integer_pow" and equation.params["y"] == 3
     return found - {"tanh"} if cubed else found  # gelu is made of a tanh of a cubic
-
-
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """All steps of a traced function, those of functions inside it included."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                inner = getattr(inner, "jaxpr", inner)  # closed or open
-                if hasattr(inner, "eqns"):
-                    yield from equations(inner)

@@ -1,107 +1,18 @@
 """What a prior over weights means in function space, before any data."""
 
-import json
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.diagnostics.diagnosis.tables import plain
-from bayesnn_ppl.diagnostics.prior import report_sentences
-from bayesnn_ppl.diagnostics.prior.class_collapse import ClassCollapse, collapse_of
-from bayesnn_ppl.diagnostics.prior.function_variation import (
-    FunctionScale,
-    LengthScale,
-    function_scale,
-    length_scale,
-)
+from bayesnn_ppl.diagnostics.prior import report
+from bayesnn_ppl.diagnostics.prior.class_collapse import collapse_of
+from bayesnn_ppl.diagnostics.prior.function_variation import function_scale, length_scale
 from bayesnn_ppl.diagnostics.prior.functions import PriorDraws, draw_functions
-from bayesnn_ppl.diagnostics.prior.layer_activity import LayerActivity
+from bayesnn_ppl.diagnostics.prior.report import PriorPredictive, PriorStatus
 
 __all__ = ["PriorPredictive", "prior_predictive"]
-
-type PriorStatus = Literal[
-    "collapsed", "leaning", "spread", "flat", "rough", "varied", "not finite"
-]
-
-
-@readable
-@dataclass(frozen=True, eq=False)
-class PriorPredictive:
-    """Functions drawn from a prior, and what they are like; `print` shows it.
-
-    Attributes:
-        status: of labels "collapsed" (half of the draws put 90 % of the inputs or more in one
-            class), "leaning" (more than half way from an even spread to one class) or "spread";
-            of quantities "flat" (90 % of the variance is a constant for each draw), "rough" (a
-            function crosses its mean four times or more between two inputs) or "varied"; of
-            either "not finite" when no draw is.
-        verdict: what that means, in sentences.
-        draws, rows: their numbers.
-        broken: draws with a value that is not finite; they are left out of all figures.
-        classes: the classes that each draw predicts; None for quantities.
-        scale: size of the functions; of categorical labels that of the logits less their mean
-            over the classes, which no probability depends on. None when no draw is finite.
-        length: over which length they vary; None for tokens, and for a single input.
-        noise_sd: standard deviation of y around its function, the median; None for labels.
-        layers: size and saturation layer by layer, of Flax Linen networks.
-        no_layers: why there are none; empty where there are.
-        functions: the draws themselves at the inputs, see `function_draws`.
-    """
-
-    status: PriorStatus
-    verdict: str
-    draws: int
-    rows: int
-    broken: int
-    classes: ClassCollapse | None
-    scale: FunctionScale | None
-    length: LengthScale | None
-    noise_sd: float | None
-    layers: tuple[LayerActivity, ...]
-    no_layers: str
-    functions: np.ndarray
-
-    def __str__(self) -> str:
-        return report_sentences.text(self)
-
-    def _repr_html_(self) -> str:
-        of = ("draws", f"{self.draws} at {self.rows} inputs")
-        rows = [("verdict", self.verdict), of, *report_sentences.figure_lines(self)]
-        return html_table(f"Prior predictive: {self.status}", rows)
-
-    def _figures(self) -> dict[str, Any]:
-        found = {
-            "status": self.status,
-            "draws": self.draws,
-            "rows": self.rows,
-            "largest_class": None
-            if self.classes is None
-            else float(np.median(self.classes.largest)),
-            "sd": None if self.scale is None else self.scale.sd,
-            "length": None if self.length is None else self.length.value,
-            "noise_sd": self.noise_sd,
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the functions, as plain dictionaries, lists and numbers."""
-        whole = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "functions"}
-        scale = self.scale
-        return whole | {
-            "classes": None if self.classes is None else self.classes.to_dict(),
-            "scale": None
-            if scale is None
-            else {**asdict(scale), "constant_share": scale.constant_share},
-            "length": None if self.length is None else asdict(self.length),
-            "layers": [asdict(layer) for layer in self.layers],
-        }
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON; NaN and infinities become null."""
-        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 
 
 def prior_predictive(
@@ -145,7 +56,7 @@ def _judged(drawn: PriorDraws) -> PriorPredictive:
     good = np.isfinite(every).all(axis=axes)
     if drawn.ends is not None:
         good &= np.isfinite(drawn.ends).all(axis=tuple(range(1, drawn.ends.ndim)))
-    report = PriorPredictive(
+    found = PriorPredictive(
         status="not finite",
         verdict="",
         draws=len(every),
@@ -160,12 +71,12 @@ def _judged(drawn: PriorDraws) -> PriorPredictive:
         functions=every,
     )
     if good.any():
-        report = _measured(report, drawn, good)
-        report = replace(report, status=_status(report))
-    return replace(report, verdict=" ".join(report_sentences.sentences(report)))
+        found = _measured(found, drawn, good)
+        found = replace(found, status=_status(found))
+    return replace(found, verdict=" ".join(report.sentences(found)))
 
 
-def _measured(report: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> PriorPredictive:
+def _measured(found: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> PriorPredictive:
     functions = drawn.functions[good]
     ends = None if drawn.ends is None else drawn.ends[good]
     classes = None
@@ -179,7 +90,7 @@ def _measured(report: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> P
     if ends is not None and drawn.distances is not None:
         length = length_scale(ends, drawn.distances[good], step=drawn.step)
     return replace(
-        report,
+        found,
         classes=classes,
         scale=function_scale(functions),
         length=length,
@@ -187,14 +98,14 @@ def _measured(report: PriorPredictive, drawn: PriorDraws, good: np.ndarray) -> P
     )
 
 
-def _status(report: PriorPredictive) -> PriorStatus:
-    if report.classes is not None:
-        share, even = float(np.median(report.classes.largest)), 1 / report.classes.classes
-        if share >= report_sentences.COLLAPSED:
+def _status(found: PriorPredictive) -> PriorStatus:
+    if found.classes is not None:
+        share, even = float(np.median(found.classes.largest)), 1 / found.classes.classes
+        if share >= report.COLLAPSED:
             return "collapsed"
         return "leaning" if share > (1 + even) / 2 else "spread"
-    assert report.scale is not None
-    if report.scale.constant_share >= report_sentences.CONSTANT:
+    assert found.scale is not None
+    if found.scale.constant_share >= report.CONSTANT:
         return "flat"
-    crossings = 0.0 if report.length is None else report.length.crossings
-    return "rough" if crossings >= report_sentences.ROUGH else "varied"
+    crossings = 0.0 if found.length is None else found.length.crossings
+    return "rough" if crossings >= report.ROUGH else "varied"

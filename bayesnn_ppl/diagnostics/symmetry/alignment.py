@@ -1,11 +1,12 @@
 """Weights moved, within the symmetries of their network, to where a reference has them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.symmetry.canonical import layers_and_weights
 from bayesnn_ppl.diagnostics.symmetry.hidden_layers import HiddenLayer
 from bayesnn_ppl.diagnostics.symmetry.unit_moves import (
@@ -15,9 +16,6 @@ from bayesnn_ppl.diagnostics.symmetry.unit_moves import (
     over_draws,
     rearranged,
 )
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["align", "aligned_weights"]
 
@@ -30,7 +28,7 @@ _GAIN = 1e-9
 
 
 def align(
-    posterior: "Posterior | Mapping[str, NDArray]",
+    posterior: PosteriorDraws | Mapping[str, NDArray],
     *,
     reference: Mapping[str, NDArray] | None = None,
     network: Any = None,

@@ -1,13 +1,14 @@
 """One representative of all weights that are the same function up to a known symmetry."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.wording import listed
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.symmetry.hidden_layers import (
     HiddenLayer,
     find_hidden_layers,
@@ -15,14 +16,11 @@ from bayesnn_ppl.diagnostics.symmetry.hidden_layers import (
 )
 from bayesnn_ppl.diagnostics.symmetry.unit_moves import Weights, normalised, over_draws, rearranged
 
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
-
 __all__ = ["canonical_form", "canonical_weights", "layers_and_weights"]
 
 
 def canonical_form(
-    posterior: "Posterior | Mapping[str, NDArray]",
+    posterior: PosteriorDraws | Mapping[str, NDArray],
     *,
     network: Any = None,
     input_shape: Sequence[int] | None = None,
@@ -81,7 +79,7 @@ def canonical_weights(
 
 
 def layers_and_weights(
-    posterior: "Posterior | Mapping[str, NDArray]",
+    posterior: PosteriorDraws | Mapping[str, NDArray],
     *,
     network: Any,
     input_shape: Sequence[int] | None,

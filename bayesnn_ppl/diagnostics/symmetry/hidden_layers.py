@@ -7,7 +7,6 @@ a residual connection, a pool after tanh or an activation of another shape shows
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -16,9 +15,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import natural, readable
+from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.diagnostics.symmetry.unit_moves import Weights, rearranged
+from bayesnn_ppl.diagnostics.symmetry.unit_moves import HiddenLayer, Weights, rearranged
 from bayesnn_ppl.nn import Conv
 
 __all__ = ["HiddenLayer", "find_hidden_layers", "parameter_shapes"]
@@ -31,30 +30,6 @@ _ADVICE = (
     "Symmetries are known for plain sequences of dense and convolutional layers. Compare function "
     "values instead, which have none: `posterior.diagnose(x)`."
 )
-
-
-@readable
-@dataclass(frozen=True)
-class HiddenLayer:
-    """A dense or convolutional layer whose units (channels) the next layer reads.
-
-    Attributes:
-        name: of the layer, such as `Dense_0`.
-        units: how many.
-        incoming: its parameters; their last axis are the units.
-        outgoing: the kernel of the next layer. The axes before its last, flattened, are
-            (..., units): (in, out), (height, width, in, out), and (space · units, out) after a
-            flattened convolution.
-        scales: whether a unit may be multiplied by any c > 0, and what leaves it divided (relu).
-        signs: whether by -1 (tanh).
-    """
-
-    name: str
-    units: int
-    incoming: tuple[str, ...]
-    outgoing: str
-    scales: bool
-    signs: bool
 
 
 def parameter_shapes(network: Any, input_shape: Sequence[int]) -> dict[str, tuple[int, ...]]:

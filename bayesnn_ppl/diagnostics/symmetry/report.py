@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from bayesnn_ppl.core.arguments import positive, readable
 from bayesnn_ppl.core.wording import listed, percent
 from bayesnn_ppl.diagnostics.convergence.measures import rhat
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.symmetry.alignment import aligned_weights
 from bayesnn_ppl.diagnostics.symmetry.canonical import canonical_weights, layers_and_weights
 from bayesnn_ppl.diagnostics.symmetry.hidden_layers import HiddenLayer
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["RhatSummary", "SymmetryReport", "function_modes", "symmetry_report"]
 
@@ -90,7 +88,7 @@ class SymmetryReport:
 
 
 def symmetry_report(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any = None,
     *,
     network: Any = None,

@@ -1,15 +1,14 @@
 """Moves of hidden units that leave a network's function as it is: order, scale, sign."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics.symmetry.hidden_layers import HiddenLayer
+from bayesnn_ppl.core.arguments import readable
 
-__all__ = ["Weights", "by_source", "normalised", "over_draws", "rearranged"]
+__all__ = ["HiddenLayer", "Weights", "by_source", "normalised", "over_draws", "rearranged"]
 
 type Array = NDArray[np.float64]
 type Weights = Mapping[str, Array]
@@ -18,8 +17,32 @@ type Weights = Mapping[str, Array]
 _BLOCK = 2**23
 
 
+@readable
+@dataclass(frozen=True)
+class HiddenLayer:
+    """A dense or convolutional layer whose units (channels) the next layer reads.
+
+    Attributes:
+        name: of the layer, such as `Dense_0`.
+        units: how many.
+        incoming: its parameters; their last axis are the units.
+        outgoing: the kernel of the next layer. The axes before its last, flattened, are
+            (..., units): (in, out), (height, width, in, out), and (space · units, out) after a
+            flattened convolution.
+        scales: whether a unit may be multiplied by any c > 0, and what leaves it divided (relu).
+        signs: whether by -1 (tanh).
+    """
+
+    name: str
+    units: int
+    incoming: tuple[str, ...]
+    outgoing: str
+    scales: bool
+    signs: bool
+
+
 def rearranged(
-    weights: Weights, layer: "HiddenLayer", *, order: NDArray[np.intp], factor: Array
+    weights: Weights, layer: HiddenLayer, *, order: NDArray[np.intp], factor: Array
 ) -> dict[str, Array]:
     """Unit i becomes what unit order[i] was, times factor[i]; what leaves it is divided.
 
@@ -43,12 +66,12 @@ def rearranged(
     return moved
 
 
-def by_source(kernel: Array, layer: "HiddenLayer") -> Array:
+def by_source(kernel: Array, layer: HiddenLayer) -> Array:
     """The kernels (draw, ...) of the next layer as (draw, space, units, out)."""
     return kernel.reshape(len(kernel), -1, layer.units, kernel.shape[-1])
 
 
-def normalised(weights: Weights, layers: "tuple[HiddenLayer, ...]") -> Weights:
+def normalised(weights: Weights, layers: tuple[HiddenLayer, ...]) -> Weights:
     """Give each unit that may be scaled incoming weights and bias of unit norm, layer by layer."""
     for layer in layers:
         if layer.scales:

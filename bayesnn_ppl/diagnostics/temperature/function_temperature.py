@@ -18,7 +18,7 @@ that of a sampler which keeps out of a narrow region, shows there.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,17 +26,11 @@ from numpy.typing import NDArray
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.core.derivatives import derivatives_along
+from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.diagnostics.potential_energy.potential import (
-    Energies,
-    Target,
-    target_of,
-    unconstrained,
-)
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
+from bayesnn_ppl.diagnostics.potential_energy.potential import Energies, target_of, unconstrained
 from bayesnn_ppl.modeling.training_noise import clean
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["function_series"]
 
@@ -50,7 +44,7 @@ _FEWEST_DRAWS = 8
 
 
 @partial(jax.jit, static_argnames="target")
-def _constrained(target: Target, z: Any, directions: Any, x: Any, y: Any) -> Any:
+def _constrained(target: StaticProgram, z: Any, directions: Any, x: Any, y: Any) -> Any:
     """Latent values at each z, and their derivatives along its directions."""
 
     def one(pair: Any) -> Any:
@@ -95,7 +89,7 @@ class _Directions:
 
 
 def function_series(
-    posterior: "Posterior", found: Energies, chains: Any, x: Any, y: Any, probe: Any
+    posterior: PosteriorDraws, found: Energies, chains: Any, x: Any, y: Any, probe: Any
 ) -> tuple[Array, Array]:
     """Series whose means are the temperature and the shift of principal directions of the outputs.
 
@@ -134,7 +128,7 @@ def function_series(
     float64 = run.get("precision") == "float64"
     with arithmetic(float64=float64):
         latents = {site: _joined(kept[names[site]][chains][:, used]) for site in sites}
-        z = unconstrained(Target(posterior.model), latents, x, y)
+        z = unconstrained(StaticProgram(posterior.model), latents, x, y)
     theta = _flat(z, sites, len(chains))
 
     half = len(used) // 2

@@ -17,16 +17,14 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import minibatch_gradients
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = ["GradientNoise", "hill_index", "minibatch_noise", "noise_heat", "stable_tail_index"]
 
@@ -104,7 +102,7 @@ def noise_heat(variance: Any, *, step_size: float, momentum_decay: float = 0.0) 
 
 
 def minibatch_noise(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any,
     y: Any,
     *,

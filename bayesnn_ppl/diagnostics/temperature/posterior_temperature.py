@@ -1,11 +1,12 @@
 """The thermometers of a posterior: what its run recorded, and gradients at its draws."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesnn_ppl.core.arguments import natural
+from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import (
     WrongDataError,
     affordable_gradients,
@@ -16,9 +17,6 @@ from bayesnn_ppl.diagnostics.temperature.estimators import configurational_serie
 from bayesnn_ppl.diagnostics.temperature.function_temperature import function_series
 from bayesnn_ppl.diagnostics.temperature.readings import Dynamics, Reading, Thermometry
 from bayesnn_ppl.diagnostics.temperature.verdict import judge_temperatures
-
-if TYPE_CHECKING:
-    from bayesnn_ppl.posterior.posterior import Posterior
 
 __all__ = [
     "configurational_temperature",
@@ -31,13 +29,13 @@ __all__ = [
 _FEWEST_DRAWS = 4
 
 
-def has_thermometer(posterior: "Posterior") -> bool:
+def has_thermometer(posterior: PosteriorDraws) -> bool:
     """Whether the run recorded kinetic temperatures, which cost nothing to judge."""
     return "kinetic_temperature" in posterior.statistics
 
 
 def configurational_temperature(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any,
     y: Any,
     *,
@@ -78,7 +76,7 @@ def configurational_temperature(
 
 
 def read_temperatures(
-    posterior: "Posterior",
+    posterior: PosteriorDraws,
     x: Any = None,
     y: Any = None,
     *,
@@ -181,7 +179,7 @@ def read_temperatures(
     )
 
 
-def recorded_temperatures(posterior: "Posterior") -> Thermometry | None:
+def recorded_temperatures(posterior: PosteriorDraws) -> Thermometry | None:
     """The kinetic thermometer as `diagnose` reads it; None where the run has none to judge."""
     recorded = posterior.statistics.get("kinetic_temperature")
     law = _law(posterior.provenance, posterior.statistics)[0]
@@ -201,7 +199,7 @@ def recorded_temperatures(posterior: "Posterior") -> Thermometry | None:
 
 
 def temperatures_for_diagnosis(
-    posterior: "Posterior", data: tuple[Any, Any] | None, probe: Any, gradients: int | None
+    posterior: PosteriorDraws, data: tuple[Any, Any] | None, probe: Any, gradients: int | None
 ) -> tuple[Thermometry | None, str | None]:
     """What `diagnose` can read of temperatures, and why it is not all, in a sentence.
 

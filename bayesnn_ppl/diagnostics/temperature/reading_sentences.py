@@ -1,6 +1,8 @@
 """The sentences of a thermometry: each kind of fault, its layers, its cause and the remedy."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean
 from typing import Any
 
 from bayesnn_ppl.diagnostics.temperature.readings import (
@@ -10,24 +12,16 @@ from bayesnn_ppl.diagnostics.temperature.readings import (
     Reading,
 )
 
-__all__ = ["output_sentences", "sentences"]
+__all__ = ["Judged", "output_sentences", "sentences"]
 
 _NAMED = 4
 
 
-def sentences(
-    arrays: Sequence[ArrayTemperature],
-    kernel: str,
-    law: str,
-    dynamics: Dynamics,
-    temperature: float,
-    tolerance: float,
-    step_factor: float | None,
-    both: bool,
-) -> list[str]:
-    """A sentence or two for each kind of array, the faults first.
+@dataclass(frozen=True)
+class Judged:
+    """What sentences are made of.
 
-    Args:
+    Attributes:
         arrays: with their kinds.
         kernel, law: names of the sampler and of the law of its momenta; "none" without momenta.
         dynamics: whether it injects noise, see `judge_temperatures`.
@@ -35,11 +29,25 @@ def sentences(
         step_factor: what to multiply the step size by, or None.
         both: whether both thermometers were read.
     """
+
+    arrays: Sequence[ArrayTemperature]
+    kernel: str
+    law: str
+    dynamics: Dynamics
+    temperature: float
+    tolerance: float
+    step_factor: float | None
+    both: bool
+
+
+def sentences(judged: Judged) -> list[str]:
+    """A sentence or two for each kind of array, the faults first."""
+    arrays, temperature, step_factor = judged.arrays, judged.temperature, judged.step_factor
     groups: dict[str, list[ArrayTemperature]] = {}
     for array in arrays:
         groups.setdefault(array.kind, []).append(array)
     found = [
-        _fault(kind, groups[kind], arrays, kernel, dynamics, temperature, step_factor, both)
+        _fault(kind, groups[kind], judged)
         for kind in ("broken", "frozen", "strong", "weak", "momenta", "cold", "hot")
         if kind in groups
     ]
@@ -48,7 +56,7 @@ def sentences(
         whole = len(right) == len(arrays)
         found.append(
             f"{_count(len(right), len(arrays))} right: T = {temperature:g} "
-            f"to within {100 * tolerance:g} % and their errors{_range(right)}."
+            f"to within {100 * judged.tolerance:g} % and their errors{_range(right)}."
         )
         if whole and step_factor is not None and step_factor > 4:
             found.append(
@@ -56,16 +64,16 @@ def sentences(
                 "as temperatures tell."
             )
     found += [
-        _fault(kind, groups[kind], arrays, kernel, dynamics, temperature, step_factor, both)
+        _fault(kind, groups[kind], judged)
         for kind in ("apart", "off", "not known")
         if kind in groups
     ]
-    if law == "none" and dynamics == "noise":
-        found.append(f"{kernel} has no momenta, hence no kinetic temperature.")
-    elif law == "thermostat":
+    if judged.law == "none" and judged.dynamics == "noise":
+        found.append(f"{judged.kernel} has no momenta, hence no kinetic temperature.")
+    elif judged.law == "thermostat":
         found.append(
-            f"The thermostat of {kernel} holds the kinetic temperature at T whatever the noise: "
-            "the configurational one decides."
+            f"The thermostat of {judged.kernel} holds the kinetic temperature at T whatever the "
+            "noise: the configurational one decides."
         )
     return found
 
@@ -114,16 +122,9 @@ def output_sentences(
     return found
 
 
-def _fault(
-    kind: str,
-    group: Sequence[ArrayTemperature],
-    arrays: Sequence[ArrayTemperature],
-    kernel: str,
-    dynamics: Dynamics,
-    temperature: float,
-    step_factor: float | None,
-    both: bool,
-) -> str:
+def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
+    arrays, kernel, both = judged.arrays, judged.kernel, judged.both
+    temperature, step_factor = judged.temperature, judged.step_factor
     names = _names(group, arrays)
     one = len(group) == 1
     verb = "is" if one else "are"
@@ -136,7 +137,7 @@ def _fault(
             "enormous mass."
         )
     if kind in ("strong", "weak"):
-        ratio = _mean([_ratio(a) for a in group])
+        ratio = mean(_ratio(a) for a in group)
         if kind == "strong":
             return (
                 f"{names} {verb} too cold in position{_range(group)} while the momenta read "
@@ -166,7 +167,7 @@ def _fault(
             "size nor noise heats or cools it. Its chains mix slowly or have not arrived, which "
             "R-hat and effective sample sizes tell, or it is the chance of one run in a hundred."
         )
-    if dynamics == "unadjusted" and kind in ("cold", "hot"):
+    if judged.dynamics == "unadjusted" and kind in ("cold", "hot"):
         return (
             f"{names} {verb} too {kind}{_range(group)}: {kernel} has no accept step, and its step "
             "is too long, or its chains mix slowly or have not arrived, which R-hat and effective "
@@ -244,10 +245,6 @@ def _range(group: Sequence[ArrayTemperature]) -> str:
 def _ratio(array: ArrayTemperature) -> float:
     assert array.kinetic is not None and array.configurational is not None
     return array.configurational.value / max(array.kinetic.value, 1e-12)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _times(factor: float) -> str:

@@ -1,6 +1,5 @@
 """What the thermometers of a run say: too hot, too cold or right, which layers, what to change."""
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -8,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
+from bayesnn_ppl.diagnostics.presentation import cut, paragraph
 from bayesnn_ppl.diagnostics.temperature.estimators import Measured
 
 __all__ = ["ArrayTemperature", "Reading", "TemperatureStatus", "Thermometry"]
@@ -169,16 +169,13 @@ class Thermometry:
 
     def __str__(self) -> str:
         lines = [f"Temperatures of {self.kernel}: {self.status}", ""]
-        lines += textwrap.wrap(self.verdict, 88)
+        lines += paragraph(self.verdict)
         shown = (*self.arrays, *self.functions)
         width = min(44, max([5, *(len(a.name) for a in shown)]))
         lines += ["", f"{'array':<{width}} {'count':>8}  {'kinetic':>15}  {'configurational':>15}"]
         for a in shown:
-            name = a.name if len(a.name) <= width else "…" + a.name[-(width - 1) :]
-            cells = (_cell(a.kinetic), _cell(a.configurational))
-            lines.append(
-                f"{name:<{width}} {a.elements:>8}  {cells[0]:>15}  {cells[1]:>15}  {a.status}"
-            )
+            cells = f"{_cell(a.kinetic):>15}  {_cell(a.configurational):>15}"
+            lines.append(f"{cut(a.name, width):<{width}} {a.elements:>8}  {cells}  {a.status}")
         return "\n".join(lines)
 
     def _figures(self) -> dict[str, Any]:

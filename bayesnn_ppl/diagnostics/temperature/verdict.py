@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.diagnostics.temperature.estimators import Measured, expected_kinetic, measure
-from bayesnn_ppl.diagnostics.temperature.reading_sentences import output_sentences, sentences
+from bayesnn_ppl.diagnostics.temperature.reading_sentences import (
+    Judged,
+    output_sentences,
+    sentences,
+)
 from bayesnn_ppl.diagnostics.temperature.readings import (
     SHIFTED,
     STATUS_OF,
@@ -137,7 +141,7 @@ def judge_temperatures(
     injects = dynamics == "noise"
     factor_of_step = _step_factor(arrays, temperature, tolerance) if injects else None
     words = sentences(
-        arrays, kernel, law, dynamics, temperature, tolerance, factor_of_step, count == 2
+        Judged(arrays, kernel, law, dynamics, temperature, tolerance, factor_of_step, count == 2)
     )
     return Thermometry(
         status=status,

@@ -2,46 +2,23 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
-from numpyro.infer.util import constrain_fn
 
-from bayesnn_ppl.core.arguments import natural, whole_number
-from bayesnn_ppl.core.arrays import check_array, check_targets
-from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import (
-    RANDOM_DENSITY,
-    WITHOUT_NOISE,
-    ModelSummary,
-    check_task,
-    inspect_model,
-)
-from bayesnn_ppl.inference.fitting.problem import Approximation, Fitted, Problem
-from bayesnn_ppl.inference.fitting.provenance import describe_fit
-from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
-from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
-from bayesnn_ppl.inference.runtime.kept_groups import with_kept_groups
+from bayesnn_ppl.inference.fitting.approximation import Approximation
+from bayesnn_ppl.inference.fitting.prepared_fit import Fit
+from bayesnn_ppl.inference.runtime.keep import Keep, check_keep
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
-from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
-from bayesnn_ppl.modeling.training_noise import clean
-from bayesnn_ppl.posterior.mixture import function_record
+from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.modeling.contract import RANDOM_DENSITY, WITHOUT_NOISE, ModelSummary, check_task
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.storage import STARTS, RunFolder, variable_names, working_copy
+from bayesnn_ppl.storage import RunFolder, working_copy
 
-__all__ = ["Fit", "fit", "make_fit", "require_same", "resume_fit"]
-
-_BLOCK = 64  # draws that are mapped to the program's space at once
-# Keys of predictive samples at the probe, apart from every key of an approximation.
-_PREDICTIVE = 2**31
+__all__ = ["fit", "make_fit", "require_same", "resume_fit"]
 
 
 def fit(
@@ -99,18 +76,17 @@ def fit(
     """
     began = time.perf_counter()
     with arithmetic(float64=float64):
-        prepared = make_fit(
-            approximation,
-            x,
-            y,
+        inputs = RunInputs(
+            method=approximation,
+            x=x,
+            y=y,
             seed=seed,
             mesh=mesh,
             float64=float64,
-            progress=progress,
-            callback=callback,
             keep=keep,
             on_disk=out is not None,
         )
+        prepared = make_fit(inputs, progress, callback)
         problem = prepared.problem
         warn_beyond_prior(problem.model, problem.x, problem.y, problem.summary, float64=float64)
         if out is None:
@@ -128,36 +104,16 @@ def fit(
 
 
 def resume_fit(
-    folder: RunFolder,
-    approximation: Approximation,
-    x: Any,
-    y: Any,
-    *,
-    mesh: Mesh | None,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    keep: Keep,
+    folder: RunFolder, inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None
 ) -> Posterior:
     """Go on with a fit whose training was ended; see `resume`.
 
     Raises:
         ValueError: approximation, model or data are not those of the fit.
     """
-    began, run = time.perf_counter(), folder.config
-    float64 = run["precision"] == "float64"
-    with arithmetic(float64=float64):
-        prepared = make_fit(
-            approximation,
-            x,
-            y,
-            seed=run["seed"],
-            mesh=mesh,
-            float64=float64,
-            progress=progress,
-            callback=callback,
-            keep=keep,
-            on_disk=True,
-        )
+    began = time.perf_counter()
+    with arithmetic(float64=inputs.float64):
+        prepared = make_fit(inputs, progress, callback)
         require_same(
             folder,
             prepared.describe(None),
@@ -169,103 +125,31 @@ def resume_fit(
             },
         )
         if folder.commit_record["complete"]:
-            return prepared.with_data(Posterior.load(folder.path, _model_of(approximation)))
+            return prepared.with_data(Posterior.load(folder.path, prepared.problem.model))
         return prepared.with_data(prepared.in_folder(folder, began))
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A fit that has passed every check and not begun."""
-
-    approximation: Approximation
-    problem: Problem
-    keep: Keep
-    probe: Probe | None
-    standardisation: Any
-    dataset: Any
-
-    def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
-        """The provenance, of what came of it as far as that is known."""
-        mesh = self.problem.mesh
-        return describe_fit(
-            self.approximation,
-            self.problem,
-            fitted,
-            keep=self.keep,
-            probe=self.probe,
-            standardisation=self.standardisation,
-            dataset=self.dataset,
-            mesh=default_mesh(1) if mesh is None else mesh,
-            **happened,
-        )
-
-    def with_data(self, posterior: Posterior) -> Posterior:
-        """Let the posterior know its training data, which are not stored with it."""
-        posterior.data = (self.problem.x, self.problem.y)
-        return posterior
-
-    def in_memory(self, began: float) -> Posterior:
-        """Fit, and keep nothing on disk."""
-        return self._with_groups(self._gathered(self.approximation.solve(self.problem), began))
-
-    def _with_groups(self, posterior: Posterior, folder: RunFolder | None = None) -> Posterior:
-        return with_kept_groups(self.with_data(posterior), self.keep, folder)
-
-    def _gathered(self, fitted: Fitted, began: float) -> Posterior:
-        sink = MemorySink(_shape(fitted)[1], self.keep)
-        _fill(sink, fitted, self.problem, self.keep, self.probe)
-        return Posterior.from_groups(
-            sink.filled(),
-            self.describe(fitted, site_names=sink.site_names, seconds=_since(began)),
-            moments=None if sink.moments is None else sink.moments.arrays(),
-            probe=None if self.probe is None else self.probe.arrays(),
-            starts=sink.starts,
-            model=fitted.model or self.problem.model,
-        )
-
-    def in_folder(self, folder: RunFolder, began: float) -> Posterior:
-        """Fit, with checkpoints of each stage in the folder, and write the result there.
-
-        A fit that was interrupted leaves its checkpoint there, and what it came to is returned
-        from memory.
-        """
-        problem = replace(self.problem, record=TrainingRecord(folder))
-        fitted = self.approximation.solve(problem)
-        if fitted.interrupted:
-            return self._gathered(fitted, began)
-        sink = FolderSink(folder, self.keep)
-        _fill(sink, fitted, problem, self.keep, self.probe)
-        sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
-        return self._with_groups(Posterior.load(folder.path, fitted.opened_with(problem)), folder)
-
-
-def make_fit(
-    approximation: Any,
-    x: Any,
-    y: Any,
-    *,
-    seed: int,
-    mesh: Mesh | None,
-    float64: bool,
-    progress: bool,
-    callback: Callable[[Any], Any] | None,
-    keep: Keep | None,
-    on_disk: bool,
-    simulated: bool = False,
-) -> Fit:
-    """Check every argument of `fit`; see there. Labels that are simulated may lack a class."""
-    model = _model_of(approximation)
-    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
-    inputs = check_array(x, "x", float64=float64)
-    targets = check_targets(y, "y", float64=float64)
-    summary = inspect_model(model, inputs, targets, all_rows=not simulated)
-    check_task(y, summary)
+def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None) -> Fit:
+    """Check every argument of `fit`; see there."""
+    approximation, float64 = inputs.method, inputs.float64
+    problem = Problem.of(
+        _model_of(approximation),
+        inputs.x,
+        inputs.y,
+        seed=inputs.seed,
+        float64=float64,
+        all_rows=not inputs.simulated,
+        mesh=inputs.mesh,
+        progress=progress,
+        callback=callback,
+    )
+    summary = problem.summary
+    check_task(inputs.y, summary)
     _check_noise(approximation, summary)
-    if summary.discrete:
-        targets = targets.astype(np.int32)
-    keep, probe = check_keep(keep, model, summary, inputs, on_disk=on_disk, float64=float64)
-    problem = Problem(model, inputs, targets, summary, seed, float64, mesh, progress, callback)
-    units, dataset = (getattr(y, name, None) for name in ("standardisation", "dataset"))
+    keep, probe = check_keep(
+        inputs.keep, problem.model, summary, problem.x, on_disk=inputs.on_disk, float64=float64
+    )
+    units, dataset = (getattr(inputs.y, name, None) for name in ("standardisation", "dataset"))
     return Fit(approximation, problem, keep, probe, units, dataset)
 
 
@@ -303,68 +187,3 @@ def require_same(folder: RunFolder, now: Mapping[str, Any], entries: Mapping[str
                 f"The {what} are not those of the run `{folder.path}`. The run has\n"
                 f"  {run[entry]}\nand given are\n  {now[entry]}"
             )
-
-
-def _since(began: float) -> dict[str, float]:
-    return {"total": round(time.perf_counter() - began, 3)}
-
-
-def _shape(fitted: Fitted) -> tuple[int, int]:
-    """Chains and draws."""
-    chains, draws = next(iter(fitted.positions.values())).shape[:2]
-    return chains, draws
-
-
-def _fill(
-    sink: MemorySink | FolderSink,
-    fitted: Fitted,
-    problem: Problem,
-    keep: Keep,
-    probe: Probe | None,
-) -> None:
-    """Map the draws to the program's space, block by block, and let the sink have them."""
-    chains, draws = _shape(fitted)
-    program = StaticProgram(fitted.model or problem.model)
-    points = None if probe is None else (probe.x, probe.y)
-    keys = jax.random.split(problem.key(_PREDICTIVE), (chains, draws))
-    block = -(-draws // -(-draws // _BLOCK))  # blocks of one size, as far as may be
-    for begin in range(0, draws, block):
-        # The last block reaches back, so that all have one shape and compile once.
-        first = min(begin, draws - block)
-        z = {name: a[:, first : first + block] for name, a in fitted.positions.items()}
-        sites, functions = _groups(
-            program, z, problem.x, problem.y, points, keys[:, first : first + block]
-        )
-        names = variable_names(natural(sites))
-        sink.site_names = {name: site for site, name in names.items()}
-        if fitted.centre is not None and begin == 0:
-            kept = {f"{STARTS[0]}/{names[s]}": a for s, a in fitted.centre.items()}
-            sink.take_starts(kept)
-        new = slice(begin - first, None)
-        groups = {
-            "sample_stats": {
-                name: a[:, begin : first + block] for name, a in fitted.statistics.items()
-            }
-        }
-        if keep.weights != "none":
-            groups["posterior"] = {n: np.asarray(sites[s])[:, new] for s, n in names.items()}
-        if functions is not None:
-            groups["predictions"] = {n: np.asarray(a)[:, new] for n, a in functions.items()}
-        sink.append(groups)
-
-
-@partial(jax.jit, static_argnames="program")
-def _groups(
-    program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any
-) -> Any:
-    """All sites of each draw in the program's space, and what it says at the probe."""
-
-    def one(pair: Any) -> Any:
-        position, key = pair
-        sites = constrain_fn(clean(program.model), (x, y), {}, position, return_deterministic=True)
-        if probe is None:
-            return sites, None
-        latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, probe[0], probe[1], key)
-
-    return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.inference.runtime.state_arrays import arrays_to_state, state_to_arrays
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.result import TrainingProgress, part_of
 
 __all__ = ["Block", "Collector", "Done", "in_blocks"]
@@ -45,7 +45,7 @@ class Collector(Protocol):
 
 
 class Done(NamedTuple):
-    """What came of it.
+    """The result.
 
     Attributes:
         state: after the last block.

@@ -11,12 +11,13 @@ from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.data.common.dataset import Split
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
-from bayesnn_ppl.posterior.mixture import check_support
-from bayesnn_ppl.storage import GROUPS
+from bayesnn_ppl.modeling.contract import ModelSummary, observed_distribution
+from bayesnn_ppl.modeling.target_support import check_support
+from bayesnn_ppl.posterior.posterior import Posterior
+from bayesnn_ppl.storage import GROUPS, RunFolder, variable_names
 
-__all__ = ["Keep", "Probe", "check_keep", "rounded"]
+__all__ = ["Keep", "Probe", "check_keep", "rounded", "with_kept_groups"]
 
 type Weights = Literal["all", "moments", "none"]
 
@@ -136,6 +137,7 @@ def check_keep(
         ValueError: bfloat16 in memory, a program without predictions at new inputs, or a probe
             that does not fit it.
     """
+    variable_names(summary.stored)  # names under which two sites would be stored are refused
     keep = Keep() if keep is None else keep
     if not isinstance(keep, Keep):
         raise TypeError(
@@ -189,3 +191,15 @@ def check_keep(
 def rounded(array: np.ndarray) -> np.ndarray:
     """float32 numbers rounded to the nearest bfloat16, as float32."""
     return np.asarray(array.astype(jax.numpy.bfloat16).astype(np.float32))
+
+
+def with_kept_groups(
+    posterior: Posterior, keep: Keep, folder: RunFolder | None = None
+) -> Posterior:
+    """The posterior with the groups that `keep` asks for, in the folder of the run too."""
+    if not keep.groups:
+        return posterior
+    found = posterior.with_groups(*keep.groups)
+    if folder is not None:
+        folder.keep_groups({name: found.tree[name].to_dataset() for name in keep.groups})
+    return found

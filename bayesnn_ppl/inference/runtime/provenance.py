@@ -10,16 +10,17 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from numpyro.infer.mcmc import MCMCKernel
 
 import bayesnn_ppl
 from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.arrays import data_hash
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.new_inputs import input_range, target_range
-from bayesnn_ppl.inference.contract import ModelSummary
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe
+from bayesnn_ppl.modeling.contract import ModelSummary
 
-__all__ = ["describe_common", "kept", "made_elsewhere", "versions_here"]
+__all__ = ["describe_common", "kept", "kernel_settings", "made_elsewhere", "versions_here"]
 
 _PACKAGES = ("numpyro", "jax", "jaxlib", "flax", "numpy", "xarray")
 
@@ -80,6 +81,19 @@ def describe_common(
         "target_range": None if summary.discrete else target_range(y),
         "data_sha256": data_hash(x, y),
     }
+
+
+def kernel_settings(kernel: Any) -> dict[str, Any]:
+    """The kernel's plain attributes, step size, tree depth, ..., and those of one inside it."""
+    settings: dict[str, Any] = {}
+    for name, value in vars(kernel).items():
+        if isinstance(value, bool | int | float | str):
+            settings[name.lstrip("_")] = value
+        elif isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
+            settings[name.lstrip("_")] = list(value)  # as JSON gives it back
+        elif isinstance(value, MCMCKernel):
+            settings[name.lstrip("_")] = {"kernel": type(value).__name__, **kernel_settings(value)}
+    return settings | getattr(kernel, "recorded_settings", {})
 
 
 def versions_here() -> dict[str, str]:

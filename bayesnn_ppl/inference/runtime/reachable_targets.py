@@ -9,7 +9,7 @@ from numpyro import handlers
 
 from bayesnn_ppl.core.arguments import PACKAGE
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = ["warn_beyond_prior"]

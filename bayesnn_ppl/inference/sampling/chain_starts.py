@@ -13,7 +13,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer import init_to_sample, init_to_uniform
 
 from bayesnn_ppl.core.arguments import near_misses
-from bayesnn_ppl.inference.contract import ModelSummary
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.modeling.discrete_latents import constrained
 from bayesnn_ppl.modeling.network_initialisers import check_initialised, initialised_sites
 from bayesnn_ppl.modeling.training_noise import clean
@@ -91,7 +91,8 @@ def resolve_start(
         ValueError: an unknown site, a wrong shape or a value that is not finite.
     """
     if init is None:
-        init = getattr(kernel, "_init_strategy", None)
+        # NumPyro's kernels have no public name for it.
+        init = getattr(kernel, "init_strategy", getattr(kernel, "_init_strategy", None))
         if (
             init is None
             or getattr(init, "func", init) is init_to_uniform

@@ -13,18 +13,19 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.core.mesh import everywhere, spread
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.sampling.draw_records import everything_kept
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.sampling.traced_functions import (
+    Data,
     Settings,
     chain_functions,
     ensemble_functions,
-    everything_kept,
 )
 
 __all__ = ["Program", "compile_program"]
@@ -37,14 +38,13 @@ class Program:
     """Compiled functions on arrays whose leading axis is the chain.
 
     Attributes:
-        start: `(keys, values, x, y, probe) -> (state, z, faults, started)`; the last is the latent
+        start: `(keys, values, data) -> (state, z, faults, started)`; the last is the latent
             sites' constrained values, and function values at the probe, by group.
-        advance: `(state, x, y, probe, keys, first, draws, thinning) -> (state, groups)`; groups
-            are those of the posterior's tree, variable -> buffer with leading axes
-            (chain, block), of which only the first `draws` entries are written. `probe` is None
-            or (x, y) with y perhaps None; `keys`, one a chain, and `first`, the number of the
-            block's first draw, make the predictive samples there. Of streamed data, x and y are a
-            block of rows, and the counts are those of `streamed_advance`.
+        advance: `(state, data, keys, (first, draws, thinning)) -> (state, groups)`; groups are
+            those of the posterior's tree, variable -> buffer with leading axes (chain, block), of
+            which only the first `draws` entries are written. `keys`, one a chain, and `first`, the
+            number of the block's first draw, make the predictive samples at the probe. Of streamed
+            data, x and y are a block of rows, and the counts are those of `streamed_advance`.
         block: the most draws that one call of `advance` can make.
         place: puts x and y where the compiled functions expect them.
         state: shapes and shardings of the state, to bring one back from the disk.
@@ -66,16 +66,14 @@ def compile_program(
     settings: Settings,
     keys: jax.Array,
     values: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    probe: Any = None,
+    data: Data,
     blocks: BlockShape | None = None,
 ) -> Program:
     """The program for these settings and shapes, compiled now or taken from the cache.
 
     With `blocks` the data are streamed, and x and y are the rows of one minibatch.
     """
-    shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), x, y, probe))
+    shapes = jax.tree.map(lambda a: (a.shape, str(a.dtype)), (dict(values), *data))
     parts = (
         identity_key(settings.kernel),
         identity_key(settings.strategy),
@@ -90,38 +88,38 @@ def compile_program(
         blocks,
         str(keys.dtype),
     )
-    return programs.get(parts, lambda: _compile(settings, keys, values, x, y, probe, blocks))
+    return programs.get(parts, lambda: _compile(settings, keys, values, data, blocks))
 
 
 def _compile(
     settings: Settings,
     keys: jax.Array,
     values: Mapping[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    probe: Any,
+    data: Data,
     blocks: BlockShape | None,
 ) -> Program:
     began = time.perf_counter()
     mesh = settings.mesh
     by_row = NamedSharding(mesh, P("data"))
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
 
     def place(array: np.ndarray) -> jax.Array:
         return spread(array, by_row)
 
-    x_placed, y_placed = place(x), place(y)
+    x, y, probe = data
     keys, values, probe = everywhere((keys, dict(values), probe), mesh)
+    data = rows = (place(x), place(y), probe)
     if settings.kernel.is_ensemble_kernel:
         start, advance = ensemble_functions(settings)
     else:
         start, advance = chain_functions(settings)
-    rows: tuple[Any, Any] = (x_placed, y_placed)
-    counts = everywhere([np.int32(1)] * 3, mesh)
+    count = 3
     if blocks is not None:
-        advance = streamed_advance(settings, blocks)
-        rows, counts = blocks.rows(settings, x, y), everywhere([np.int32(1)] * 5, mesh)
+        advance, count = streamed_advance(settings, blocks), 5
+        rows = (*blocks.rows(settings, x, y), probe)
+    counts = everywhere([np.int32(1)] * count, mesh)
     try:
-        state_shape, position, *_ = jax.eval_shape(start, keys, values, x_placed, y_placed, probe)
+        state_shape, position, *_ = jax.eval_shape(start, keys, values, data)
     except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
         raise ValueError(
             f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
@@ -130,9 +128,7 @@ def _compile(
     recorded = jax.eval_shape(
         partial(everything_kept, settings.kernel.model, discrete=settings.discrete),
         position,
-        x_placed,
-        y_placed,
-        probe,
+        *data,
     )
     per_draw = max(1, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(recorded)))
     block = int(np.clip(_BLOCK_BYTES // per_draw, 1, 250))
@@ -150,11 +146,10 @@ def _compile(
         sharding = NamedSharding(mesh, P("chain"))
     known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
     start_compiled = compiled(
-        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(
-            keys, values, x_placed, y_placed, probe
-        ),
+        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(keys, values, data),
         float64=settings.float64,
-        options=_quick_compilation(mesh),
+        # It runs once: on a CPU, optimising it takes longer than it can ever save.
+        options={"xla_backend_optimization_level": 0} if on_cpu else None,
     )
     state = jax.tree.map(
         lambda leaf, s: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=s),
@@ -173,16 +168,10 @@ def _compile(
             kept["predictions"] = known
     advance_compiled = compiled(
         jax.jit(partial(advance, block=block), out_shardings=(sharding, kept)).lower(
-            state, *rows, probe, keys, *counts
+            state, rows, keys, counts
         ),
         float64=settings.float64,
     )
     return Program(
         start_compiled, advance_compiled, block, place, state, time.perf_counter() - began
     )
-
-
-def _quick_compilation(mesh: Mesh) -> dict[str, Any] | None:
-    """`start` runs once: on a CPU, optimising it takes longer than it can ever save."""
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return {"xla_backend_optimization_level": 0} if on_cpu else None

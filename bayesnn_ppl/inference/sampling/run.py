@@ -17,18 +17,20 @@ from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.draw_writers import Sink
 from bayesnn_ppl.inference.runtime.interrupts import uninterrupted
-from bayesnn_ppl.inference.runtime.keep import Probe
 from bayesnn_ppl.inference.runtime.metrics_log import Watch
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.inference.runtime.state_arrays import arrays_to_state, state_to_arrays
-from bayesnn_ppl.inference.runtime.stopping_rule import Until
 from bayesnn_ppl.inference.sampling.chain_starts import explain_faults
 from bayesnn_ppl.inference.sampling.compiled_program import Program
-from bayesnn_ppl.inference.sampling.process_share import Share
-from bayesnn_ppl.inference.sampling.traced_functions import Settings
+from bayesnn_ppl.inference.sampling.plan import Plan
+from bayesnn_ppl.inference.sampling.run_end import RunEnd
+from bayesnn_ppl.inference.sampling.streamed_plan import RowBlocks
+from bayesnn_ppl.inference.sampling.training_rows import HeldRows
 from bayesnn_ppl.storage import variable_names
 
 __all__ = ["Progress", "Run"]
+
+_PREDICTIVE = 2**31  # keys from here on make predictive samples, and never a chain's moves
 
 
 @dataclass(frozen=True)
@@ -58,42 +60,41 @@ class Progress:
 
 
 class Run:
-    """One run: its state on the devices, and a sink for what it draws."""
+    """One run: its state on the devices, and a sink for what it draws.
+
+    Args:
+        plan: what is run.
+        program: compiled for it.
+        feed: what makes draws of its rows.
+        called: when the caller called, for `until`.
+        bar, callback, sink: what hears of the draws.
+    """
 
     def __init__(
         self,
-        settings: Settings,
+        plan: Plan,
         program: Program,
-        x: np.ndarray,
-        y: np.ndarray,
+        feed: HeldRows | RowBlocks,
         *,
         called: float,
-        predictive_keys: jax.Array,
-        probe: Probe | None,
-        watch: Watch,
         bar: ProgressBar,
         callback: Callable[[Progress], Any] | None,
-        until: Until | None,
         sink: Sink,
-        share: Share,
     ) -> None:
-        self._share, self._team = share, share.team
-        self._settings, self._program, self._bar = settings, program, bar
-        here = everywhere((None if probe is None else (probe.x, probe.y)), settings.mesh)
-        self._probe, self._watch = here, watch
-        self._predictive_keys = everywhere(predictive_keys, settings.mesh)
-        self._host_data = (x, y)
-        self._data = (program.place(x), program.place(y))
-        self._loop, self._until = BlockLoop(bar, callback), until
-        self._sink = sink
-        self.ended: dict[str, Any] = {"by": "draws"}
+        self._plan, self._share, self._team = plan, plan.share, plan.share.team
+        self._settings, self._program, self._feed = plan.settings, program, feed
+        probe, mesh = plan.probe, plan.settings.mesh
+        self._probe = everywhere((None if probe is None else (probe.x, probe.y)), mesh)
+        self._watch = Watch(probe, plan.rows.standardisation)
+        self._predictive_keys = everywhere(plan.keys(_PREDICTIVE), mesh)
+        self._data = (program.place(plan.rows.x), program.place(plan.rows.y))
+        self._bar, self._loop, self._sink = bar, BlockLoop(bar, callback), sink
+        self.end = RunEnd(plan, self._watch, bar, called)
         self._state: Any = None
         self.seconds: dict[str, float] = {}
-        self.interrupted = self.ended_early = False
+        self.interrupted = False
         self._began = time.perf_counter()
-        self._called = called
         self._variables: dict[str, str] | None = None
-        self.stopped: list[int] = []  # chains that a draw which was not finite has stopped
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -111,16 +112,28 @@ class Run:
         """Go on from the state of all chains; ValueError when it is of another program."""
         self._state = arrays_to_state(self._share.of_program(arrays), self._program.state)
 
-    def start(self, keys: jax.Array, values: Mapping[str, Any], *, start: str) -> None:
+    def watched_before(self, functions: Mapping[str, np.ndarray]) -> None:
+        """Take function values of all chains that an earlier process kept."""
+        self._watch.add(self._share.of_program(functions))
+
+    def start(self) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""
+        plan = self._plan
         with self._timed("start"):
-            keys, values = everywhere((keys, dict(values)), self._settings.mesh)
-            state, z, faults, started = self._program.start(keys, values, *self._data, self._probe)
+            keys, values = everywhere((plan.keys(), dict(plan.values)), self._settings.mesh)
+            state, z, faults, started = self._program.start(
+                keys, values, (*self._data, self._probe)
+            )
             if self._share.spans_hosts:
                 z, faults, started = jax.tree.map(np.asarray, (z, faults, started))
-            model = self._settings.kernel.model
             problem = explain_faults(
-                model, *self._host_data, z, faults, start, self._settings.discrete
+                self._settings.kernel.model,
+                plan.rows.x,
+                plan.rows.y,
+                z,
+                faults,
+                plan.start,
+                self._settings.discrete,
             )
             if problem is not None:
                 raise RuntimeError(problem)
@@ -149,12 +162,13 @@ class Run:
                     self._keep_warmup()
                 raise
             self._keep_warmup()
-        if self.ended_early:
-            by = "The callback" if self.ended["by"] == "callback" else "`until`, by its max_time,"
+        if self.end.early:
+            by = self.end.record["by"]
+            who = "The callback" if by == "callback" else "`until`, by its max_time,"
             raise EndedTogether(
-                f"{by} ended the run in its warm-up, after {made} of {warmup} draws: "
+                f"{who} ended the run in its warm-up, after {made} of {warmup} draws: "
                 "there is nothing to return yet. A run on disk can be resumed.",
-                by=self.ended["by"],
+                by=by,
             )
 
     def _keep_warmup(self) -> None:
@@ -170,7 +184,7 @@ class Run:
             except KeyboardInterrupt:
                 if not self._sink.done:
                     raise
-                self.interrupted, self.ended = True, {"by": "interrupt"}
+                self.interrupted, self.end.record = True, {"by": "interrupt"}
                 self._bar.say(
                     f"Interrupted: {self._sink.done} of {draws} draws per chain are kept."
                 )
@@ -181,7 +195,16 @@ class Run:
         self._done, divergences = done, 0
 
         def make(done: int, count: int) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
-            state, groups = self._make(phase, done, count, thinning)
+            state, groups = self._feed.make(
+                self._call,
+                self._state,
+                self._data,
+                phase=phase,
+                done=done,
+                count=count,
+                thinning=thinning,
+                fetched=self._share.fetched,
+            )
             # Of function values, those of all chains; the sink takes this process's.
             return state, self._named(groups, count)
 
@@ -199,7 +222,7 @@ class Run:
             statistics = groups["sample_stats"]
             functions = groups.get("predictions", {})
             divergences += int(np.sum(statistics.get("diverging", 0)))
-            self._notice_stopped(phase, done, statistics)
+            self.end.notice_stopped(phase, done, statistics)
             self._bar.advance(done, statistics, divergences)
             if phase == "sample":
                 self._watch.add(functions)
@@ -210,9 +233,9 @@ class Run:
                 lambda: Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
             )
             if any(self._team.agree(ends or self._share.interrupted)):
-                self.ended_early, self.ended = True, {"by": "callback"}
+                self.end.early, self.end.record = True, {"by": "callback"}
                 return True
-            return done < total and (self._is_still(statistics) or self._is_done(phase, done))
+            return done < total and (self.end.is_still(statistics) or self.end.is_done(phase, done))
 
         return self._loop.run(
             total,
@@ -225,69 +248,11 @@ class Run:
             agree=lambda count: self._team.agree(count)[0],
         )
 
-    def _notice_stopped(self, phase: str, done: int, statistics: Mapping[str, np.ndarray]) -> None:
-        """Name the chains that have stopped for good in the block that ends with draw `done`."""
-        stopped = statistics.get("stopped")
-        if stopped is None:
-            return
-        for chain in np.flatnonzero(stopped.any(axis=1)).tolist():
-            if chain in self.stopped:
-                continue
-            self.stopped.append(chain)
-            draw = done - stopped.shape[1] + int(np.argmax(stopped[chain]))
-            self._bar.say(
-                f"Chain {chain} has stopped in draw {draw} of the {phase} phase: its state was no "
-                "longer finite. It stays at its last good draw. Take a smaller step size, or "
-                "start where the gradients are smaller."
-            )
-
-    def _is_still(self, statistics: Mapping[str, np.ndarray]) -> bool:
-        """Whether all chains of all processes have stopped: more draws would be of no use."""
-        if "stopped" not in statistics:
-            return False
-        still = len(self.stopped) == self._settings.chains
-        if not all(self._team.agree(still)):
-            return False
-        if self.ended["by"] != "stopped":
-            self._bar.say("All chains have stopped, so the run ends.")
-        self.ended = {"by": "stopped"}
-        return True
-
-    def _make(self, phase: str, done: int, count: int, thinning: int) -> tuple[Any, Any]:
-        """The state `count` draws later, and the buffers that hold these draws."""
-        return self._program.advance(
-            self._state,
-            *self._data,
-            self._probe,
-            self._predictive_keys,
-            *self._counts(done if phase == "sample" else 0, count, thinning),
-        )
-
-    def _counts(self, *counts: int) -> Any:
-        return everywhere([np.int32(count) for count in counts], self._settings.mesh)
-
-    def _is_done(self, phase: str, done: int) -> bool:
-        """Whether `until` ends the run here, and why."""
-        if self._until is None:
-            return False
-        limit = self._until.max_seconds
-        late = limit is not None and time.perf_counter() - self._called > limit
-        if limit is not None and self._team.agree(late)[0]:
-            self.ended = {"by": "max_time", "max_seconds": limit}
-            self._bar.say(f"The time is up, {limit:g} s, after {done} draws of the {phase} phase.")
-            self.ended_early = phase == "warmup"
-            return True
-        if phase == "warmup" or not self._until.watches_functions:
-            return False
-        found = self._team.agree(self._watch.reached(self._until))[0]
-        if found is None:
-            return False
-        self.ended = {"by": "convergence", **{k: round(v, 4) for k, v in found.items()}}
-        self._bar.say(
-            f"Done after {done} draws per chain: largest R-hat of the functions "
-            f"{found['function_rhat']:.4f}, smallest effective sample size {found['ess']:.0f}."
-        )
-        return True
+    def _call(self, state: Any, rows: tuple[Any, Any], *counts: int) -> tuple[Any, Any]:
+        """The compiled program, on these rows."""
+        numbers = everywhere([np.int32(count) for count in counts], self._settings.mesh)
+        data = (*rows, self._probe)
+        return self._program.advance(state, data, self._predictive_keys, numbers)
 
     def _named(self, groups: Any, count: int) -> dict[str, dict[str, np.ndarray]]:
         """The first `count` draws of the buffers, under the names they are stored by."""

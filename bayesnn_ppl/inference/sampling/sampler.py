@@ -11,7 +11,8 @@ from bayesnn_ppl.core.arguments import told_names, whole_number
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
-from bayesnn_ppl.inference.sampling.plan import execute, make_plan
+from bayesnn_ppl.inference.sampling.execution import execute
+from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
 from bayesnn_ppl.inference.sampling.process_share import open_folder
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -124,22 +125,24 @@ def sample(
     """
     draws = whole_number(draws, "`draws`", at_least=1)
     plan = make_plan(
-        kernel,
-        x,
-        y,
-        warmup=warmup,
-        chains=chains,
-        seed=seed,
-        chain_method=chain_method,
-        mesh=mesh,
-        init=init,
-        thinning=thinning,
-        float64=float64,
-        keep=keep,
-        until=until,
-        on_disk=out is not None,
+        SampleInputs(
+            method=kernel,
+            x=x,
+            y=y,
+            warmup=warmup,
+            chains=chains,
+            seed=seed,
+            chain_method=chain_method,
+            mesh=mesh,
+            init=init,
+            thinning=thinning,
+            float64=float64,
+            keep=keep,
+            until=until,
+            on_disk=out is not None,
+        )
     )
-    warn_beyond_prior(plan.settings.kernel.model, plan.x, plan.y, plan.summary, float64=float64)
+    warn_beyond_prior(kernel.model, plan.rows.x, plan.rows.y, plan.summary, float64=float64)
     if out is None:
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)

@@ -11,6 +11,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.inference.sampling.traced_functions import (
+    Data,
     Settings,
     chain_recorder,
     empty_buffers,
@@ -57,26 +58,16 @@ def streamed_advance(settings: Settings, blocks: BlockShape) -> Callable[..., An
     """`advance` for a kernel that is handed its rows (`given_rows`).
 
     Returns:
-        `(state, x, y, probe, keys, first, offset, begin, transitions, per_draw) -> (state,
+        `(state, (x, y, probe), keys, (first, offset, begin, transitions, per_draw)) -> (state,
         groups)`. It makes `transitions` transitions with the rows of the block from transition
         `begin` on. A draw is kept after each `per_draw` of them; `offset` have been made of the
         draw `first`, or since. The groups' buffers hold the kept draws, from the start.
     """
 
-    def one(
-        carry: Any,
-        key: Any,
-        probe: Any,
-        first: Any,
-        offset: Any,
-        begin: Any,
-        transitions: Any,
-        per_draw: Any,
-        *,
-        block: int,
-    ) -> Any:
+    def one(carry: Any, key: Any, probe: Any, counts: Any, *, block: int) -> Any:
         state, x, y = carry
-        kernel, recorded = chain_recorder(settings, state, key, x[0], y[0], probe)
+        first, offset, begin, transitions, per_draw = counts
+        kernel, recorded = chain_recorder(settings, state, key, (x[0], y[0], probe))
 
         def record(state: Any, number: Any) -> Any:
             groups = recorded(state, number)
@@ -107,7 +98,8 @@ def streamed_advance(settings: Settings, blocks: BlockShape) -> Callable[..., An
         empty = empty_buffers(record, state, first, block)
         return jax.lax.fori_loop(0, transitions, transition, (state, empty))
 
-    def advance(state: Any, x: Any, y: Any, probe: Any, keys: Any, *counts: Any, block: int) -> Any:
-        return over_chains(settings, partial(one, block=block))((state, x, y), keys, probe, *counts)
+    def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
+        x, y, probe = data
+        return over_chains(settings, partial(one, block=block))((state, x, y), keys, probe, counts)
 
     return advance

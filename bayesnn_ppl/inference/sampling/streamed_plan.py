@@ -1,92 +1,29 @@
-"""How a run on streamed data reads its rows: what it refuses, in which order, in what blocks."""
+"""How a run on streamed data reads its rows: in which order, in what blocks, and when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.data.streaming.row_order import RowOrder
-from bayesnn_ppl.data.streaming.streams import Stream, StreamedColumn
-from bayesnn_ppl.inference.contract import ModelSummary, observed_distribution
-from bayesnn_ppl.inference.kernels.stochastic_gradient.base import StochasticGradientKernel
-from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape
-from bayesnn_ppl.inference.sampling.traced_functions import Settings, everything_kept
-from bayesnn_ppl.posterior.mixture import check_support
+from bayesnn_ppl.data.streaming.streams import Stream
+from bayesnn_ppl.inference.sampling.draw_records import everything_kept
+from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, block_sharding
+from bayesnn_ppl.inference.sampling.traced_functions import Settings
+from bayesnn_ppl.modeling.contract import ModelSummary, observed_distribution
+from bayesnn_ppl.modeling.target_support import check_support
 
-__all__ = ["StreamPlan", "first_rows", "plan_stream", "spread_rows", "stream_of"]
+__all__ = ["RowBlocks", "StreamPlan", "plan_stream"]
 
 _BLOCK_BYTES = 2**25  # of all chains together; a run holds two to three blocks
 _LEAST_ROW_BYTES = 64  # of the numbers that go with a row
-_SPREAD_ROWS = 100
-
-
-def stream_of(x: Any, y: Any) -> Stream | None:
-    """The stream that x and y are the columns of; None when they are arrays.
-
-    Raises:
-        TypeError: only one is a column, or they are not x and y of one stream.
-    """
-    if not isinstance(x, StreamedColumn) and not isinstance(y, StreamedColumn):
-        if isinstance(x, Stream):
-            raise TypeError("Unpack the stream into its x and y: `sample(kernel, *stream, ...)`.")
-        return None
-    columns = [c for c in (x, y) if isinstance(c, StreamedColumn)]
-    if [c.name for c in columns] != ["x", "y"] or columns[0].stream is not columns[1].stream:
-        raise TypeError(
-            "Streamed inputs and targets must be x and y of one stream: "
-            "`sample(kernel, *bnn.data.stream(x, y), ...)`."
-        )
-    return columns[0].stream
-
-
-def first_rows(
-    stream: Stream, kernel: Any, init: Any, *, float64: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The first B rows, in the place of all, for a kernel that needs no more at a time.
-
-    Raises:
-        ValueError: the kernel or the start needs all rows, B is more than there are, or the
-            order of the minibatches is not one that the stream can be read in.
-    """
-    name = type(kernel).__name__
-    if not isinstance(kernel, StochasticGradientKernel):
-        raise ValueError(
-            f"{name} needs all rows at once, but the data are streamed. Use a "
-            "stochastic-gradient kernel such as `bnn.kernels.SGHMC`, or hold the rows in memory: "
-            "`sample(kernel, *stream.read(range(stream.rows)), ...)`."
-        )
-    if kernel.accept_step:
-        raise ValueError(
-            f"{name} accepts or rejects by the density of all rows, but the data are streamed. "
-            "Use a kernel without an accept step, such as `bnn.kernels.SGHMC`."
-        )
-    kernel.given_rows(stream.rows, 1)  # which refuses what needs all rows
-    if callable(getattr(init, "starts", None)):
-        raise ValueError(
-            f"`init={type(init).__name__}(...)` is trained on all rows, but the data are streamed. "
-            "Give `init` as a mapping from sites to values, or leave it out."
-        )
-    if kernel.batch_size > stream.rows:
-        raise ValueError(
-            f"`batch_size` of {name} is {kernel.batch_size}, and the stream has {stream.rows} rows."
-        )
-    if stream.chunk > 1 and kernel.minibatches != "epoch":
-        raise ValueError(
-            f"The stream reads {stream.chunk} neighbouring rows together, so {name} must take its "
-            'rows by epochs: `minibatches="epoch"`. Or read single rows, `stream(..., chunk=1)`, '
-            "which takes long where they are stored in compressed chunks."
-        )
-    return stream.read(np.arange(kernel.batch_size), float64=float64)
-
-
-def spread_rows(stream: Stream, *, float64: bool) -> np.ndarray:
-    """Up to 100 inputs, evenly over the stream."""
-    rows = np.linspace(0, stream.rows - 1, min(stream.rows, _SPREAD_ROWS)).astype(np.int64)
-    return stream.read(rows, float64=float64)[0]
 
 
 @dataclass(frozen=True)
@@ -190,6 +127,99 @@ class StreamPlan:
                 except ValueError as error:
                     raise ValueError(f"Row {row} of the stream, here row 0: {error}") from None
             raise
+
+
+class RowBlocks:
+    """Blocks of rows on the devices; the next one is read while the last one is used.
+
+    Two blocks are held, and a third while it is copied from the host to the device.
+
+    Args:
+        plan, settings: of the run.
+        transitions: of each chain, of the kernel's own, that the run needs rows for.
+    """
+
+    def __init__(self, plan: StreamPlan, settings: Settings, transitions: int) -> None:
+        self.plan = plan
+        self._settings = settings
+        self._count = -(-transitions * plan.blocks.pieces // plan.blocks.transitions)
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bayesnn-rows")
+        self._present: tuple[int, Any] = (-1, None)
+        self._coming: tuple[int, Future[Any]] | None = None
+
+    @classmethod
+    @contextmanager
+    def opened(cls, plan: StreamPlan, settings: Settings, transitions: int) -> Iterator[Self]:
+        """The blocks of a streamed run, whose thread ends with the context."""
+        blocks = cls(plan, settings, transitions)
+        try:
+            yield blocks
+        finally:
+            blocks._reader.shutdown(wait=True, cancel_futures=True)
+
+    def prefetch(self, number: int) -> None:
+        """Begin to read a block, if the run needs it."""
+        if number < self._count:
+            self._coming = (number, self._reader.submit(self._load, number))
+
+    def get(self, number: int) -> tuple[jax.Array, jax.Array]:
+        """Block `number`; the one before it is given up, and the next one begun."""
+        if self._present[0] != number:
+            self._present = (-1, None)
+            if self._coming is None or self._coming[0] != number:
+                self.prefetch(number)
+            assert self._coming is not None
+            coming, self._coming = self._coming[1], None
+            self._present = (number, coming.result())
+            self.prefetch(number + 1)
+        return self._present[1]
+
+    def _load(self, number: int) -> Any:
+        sharding = block_sharding(self._settings)
+        with arithmetic(float64=self._settings.float64):  # which is a thread's own
+            return jax.block_until_ready(self.plan.placed(number, self._settings, sharding))
+
+    def make(
+        self,
+        advance: Callable[..., tuple[Any, Any]],
+        state: Any,
+        rows: Any,
+        *,
+        phase: str,
+        done: int,
+        count: int,
+        thinning: int,
+        fetched: Callable[[Any], np.ndarray],
+    ) -> tuple[Any, Any]:
+        """The state `count` draws later, and these draws, of one call of the program or more.
+
+        Args:
+            advance: `(state, rows, *counts) -> (state, groups)`, the compiled program.
+            state: of all chains.
+            rows: held ones, of which there are none here.
+            phase: "warmup" or "sample".
+            done: draws of the phase made before.
+            count: how many more.
+            thinning: transitions of a draw.
+            fetched: brings an array of the program to the host.
+        """
+        shape = self.plan.blocks
+        per_draw = shape.pieces * thinning
+        first = done if phase == "sample" else 0
+        before = self._settings.warmup * shape.pieces if phase == "sample" else 0
+        kept, made, wanted = [], 0, count * per_draw
+        while made < wanted:
+            number, begin = divmod(before + done * per_draw + made, shape.transitions)
+            transitions = min(shape.transitions - begin, wanted - made)
+            state, groups = advance(
+                state, self.get(number), first, made, begin, transitions, per_draw
+            )
+            draws = (made + transitions) // per_draw - made // per_draw
+            if draws:
+                kept.append(jax.tree.map(lambda a, n=draws: fetched(a)[:, :n], groups))
+            jax.block_until_ready(state)  # before a third block is asked for
+            made += transitions
+        return state, jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *kept)
 
 
 def plan_stream(

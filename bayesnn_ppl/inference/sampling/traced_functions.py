@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import jax
@@ -25,40 +24,29 @@ from bayesnn_ppl.core.identity import fresh_kernel
 from bayesnn_ppl.core.mesh import manual_axes
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.sampling.chain_starts import ShapesFirst
-from bayesnn_ppl.modeling.discrete_latents import constrained, drawn
+from bayesnn_ppl.inference.sampling.draw_records import (
+    draw_groups,
+    draw_statistics,
+    start_groups,
+)
+from bayesnn_ppl.modeling.discrete_latents import drawn
 from bayesnn_ppl.modeling.network_initialisers import drawn_by_networks
 from bayesnn_ppl.modeling.training_noise import clean
-from bayesnn_ppl.posterior.mixture import function_record
 
 __all__ = [
+    "Data",
     "Settings",
     "chain_functions",
     "chain_recorder",
     "empty_buffers",
     "ensemble_functions",
-    "everything_kept",
     "over_chains",
     "rows_at_once",
 ]
 
-# Statistic -> where kernels keep it in their state; the first path that exists counts.
-_STATISTICS = {
-    "diverging": ("diverging", "hmc_state.diverging"),
-    "energy": ("energy", "hmc_state.energy"),
-    "potential_energy": ("potential_energy", "hmc_state.potential_energy"),
-    "n_steps": ("num_steps", "hmc_state.num_steps"),
-    "acceptance_rate": (
-        "accept_prob",
-        "hmc_state.accept_prob",
-        "inner_state.accept_prob",
-        "variables.accept_prob",
-    ),
-    "step_size": ("step_size", "adapt_state.step_size", "hmc_state.adapt_state.step_size"),
-    "energy_error": ("energy_error",),
-    "temperature": ("temperature",),
-    "stopped": ("stopped",),
-}
-_VECTOR_STATISTICS = {"kinetic_temperature": ("kinetic_temperature",)}  # one number for each site
+
+# x, y and the probe, which is None or (x, y) with y perhaps None.
+type Data = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -79,41 +67,19 @@ class Settings:
 
 def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
+    started = partial(start_groups, settings.kernel.model, settings.discrete)
 
-    def start_one(key: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
-        key, z, faults = _position(settings, key, values, x, y)
-        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, (x, y), {})
-        return state, z, faults, _started(settings, x, y, probe, z)
+    def start_one(key: Any, values: Any, data: Data) -> Any:
+        key, z, faults = _position(settings, key, values, *data[:2])
+        state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, data[:2], {})
+        return state, z, faults, started(*data, z)
 
-    def advance_one(
-        state: Any,
-        key: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        kernel, record = chain_recorder(settings, state, key, x, y, probe)
-        return _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+    def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
+        def one(state: Any, key: Any, data: Data, counts: Any) -> Any:
+            kernel, record = chain_recorder(settings, state, key, data)
+            return _loop(kernel, record, state, data, counts, block)
 
-    def advance(
-        state: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        keys: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        one = partial(advance_one, block=block)
-        return over_chains(settings, one)(state, keys, x, y, probe, first, draws, thinning)
+        return over_chains(settings, one)(state, keys, data, counts)
 
     return over_chains(settings, start_one), advance
 
@@ -144,15 +110,17 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
 
 
 def chain_recorder(
-    settings: Settings, state: Any, key: Any, x: Any, y: Any, probe: Any
+    settings: Settings, state: Any, key: Any, data: Data
 ) -> tuple[Any, Callable[..., Any]]:
     """A kernel bound in this trace, and `(state, number) -> groups`, what is kept of a draw."""
-    kernel, constrain = _bind(settings, state, x, y, jax.random.key(0))
+    kernel, constrain = _bind(settings, state, data, jax.random.key(0))
+    probe = data[2]
 
     def record(state: Any, index: Any) -> Any:
         z = getattr(state, kernel.sample_field)
-        sites = _sites(settings, constrain, probe, z, jax.random.fold_in(key, index))
-        return sites | {"sample_stats": _read(state)}
+        draw = jax.random.fold_in(key, index)
+        sites = draw_groups(kernel.model, constrain, probe, z, draw, weights=settings.weights)
+        return sites | {"sample_stats": draw_statistics(kernel, state)}
 
     return kernel, record
 
@@ -160,78 +128,29 @@ def chain_recorder(
 def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """`start` and `advance` for kernels whose state holds all chains; the compiler partitions."""
     chains = settings.chains
+    started = partial(start_groups, settings.kernel.model, settings.discrete)
 
-    def start(keys: Any, values: Any, x: Any, y: Any, probe: Any) -> Any:
-        keys, z, faults = jax.vmap(partial(_position, settings), in_axes=(0, 0, None, None))(
-            keys, values, x, y
-        )
-        kernel = fresh_kernel(settings.kernel)
-        state = kernel.init(keys, settings.warmup, z, (x, y), {})
-        return state, z, faults, jax.vmap(partial(_started, settings, x, y, probe))(z)
+    def start(keys: Any, values: Any, data: Data) -> Any:
+        position = partial(_position, settings)
+        keys, z, faults = jax.vmap(position, (0, 0, None, None))(keys, values, *data[:2])
+        state = fresh_kernel(settings.kernel).init(keys, settings.warmup, z, data[:2], {})
+        return state, z, faults, jax.vmap(partial(started, *data))(z)
 
-    def advance(
-        state: Any,
-        x: Any,
-        y: Any,
-        probe: Any,
-        keys: Any,
-        first: Any,
-        draws: Any,
-        thinning: Any,
-        *,
-        block: int,
-    ) -> Any:
-        kernel, constrain = _bind(settings, state, x, y, keys)
+    def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
+        kernel, constrain = _bind(settings, state, data, keys)
+        probe = data[2]
 
         def record(state: Any, index: Any) -> Any:
             z = getattr(state, kernel.sample_field)
             per_draw = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
-            sites = jax.vmap(partial(_sites, settings, constrain, probe))(z, per_draw)
-            return sites | {"sample_stats": _read(state, chains=chains)}
+            groups = partial(draw_groups, kernel.model, constrain, probe, weights=settings.weights)
+            sites = jax.vmap(groups)(z, per_draw)
+            return sites | {"sample_stats": draw_statistics(kernel, state, chains=chains)}
 
-        state, groups = _loop(kernel, record, state, (x, y), first, draws, thinning, block)
+        state, groups = _loop(kernel, record, state, data, counts, block)
         return state, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), groups)
 
     return start, advance
-
-
-def _sites(settings: Settings, constrain: Any, probe: Any, z: Any, key: Any) -> dict[str, Any]:
-    """What is kept of one draw besides statistics: weights, function values, or both."""
-    sites = constrain(z)
-    groups = {"posterior": sites} if settings.weights else {}
-    if probe is not None:
-        latents = {name: sites[name] for name in z}
-        groups["predictions"] = function_record(
-            settings.kernel.model, latents, probe[0], probe[1], key
-        )
-    return groups
-
-
-def _started(settings: Settings, x: Any, y: Any, probe: Any, z: Any) -> dict[str, Any]:
-    """Where a chain starts, and what its network says there."""
-    model = settings.kernel.model
-    latents = constrained(model, (x, y), z, settings.discrete)
-    groups: dict[str, Any] = {"starts": latents}
-    if probe is not None:
-        # Of the sample in it nobody takes notice, so any key will do.
-        record = function_record(model, latents, probe[0], None, jax.random.key(0))
-        groups["starts_functions"] = {name: a for name, a in record.items() if name != "y"}
-    return groups
-
-
-def everything_kept(
-    model: Any, z: Any, x: Any, y: Any, probe: Any, *, discrete: tuple[str, ...] = ()
-) -> Any:
-    """All that could be kept of a draw of every chain; called for its shapes alone."""
-
-    def one(z: Any) -> Any:
-        sites = constrained(model, (x, y), z, discrete, return_deterministic=True)
-        if probe is None:
-            return sites
-        latents = {name: sites[name] for name in z}
-        return sites, function_record(model, latents, probe[0], probe[1], jax.random.key(0))
-
-    return jax.vmap(one)(z)
 
 
 def rows_at_once(kernel: Any) -> int | None:
@@ -264,56 +183,30 @@ def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
     return key, z, faults
 
 
-def _bind(settings: Settings, state: Any, x: Any, y: Any, key: Any) -> tuple[Any, Any]:
+def _bind(settings: Settings, state: Any, data: Data, key: Any) -> tuple[Any, Any]:
     """A kernel initialised in this trace, and its map to constrained space."""
     kernel = fresh_kernel(settings.kernel)
     # Ours can do without a state of their own, which would be traced to be dropped.
     bind = kernel.bind if isinstance(kernel, ModelKernel) else kernel.init
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `start` has already shown them
-        bind(key, settings.warmup, getattr(state, kernel.sample_field), (x, y), {})
-    return kernel, kernel.postprocess_fn((x, y), {})
-
-
-def _read(state: Any, *, chains: int | None = None) -> dict[str, Any]:
-    """The statistics that this kernel's state has.
-
-    Args:
-        state: of one chain, or of an ensemble.
-        chains: of an ensemble; a number that all of it shares is given to every chain.
-    """
-    found = {}
-    for name, paths in (_STATISTICS | _VECTOR_STATISTICS).items():
-        for path in paths:
-            try:
-                value = attrgetter(path)(state)
-            except AttributeError:
-                continue
-            if value is None:
-                continue
-            vector = name in _VECTOR_STATISTICS and chains is None and jnp.ndim(value) == 1
-            scalar = jnp.shape(value) in ((), () if chains is None else (chains,))
-            if not (scalar or vector):
-                continue
-            found[name] = value if chains is None else jnp.broadcast_to(value, (chains,))
-            break
-    return found
+        bind(key, settings.warmup, getattr(state, kernel.sample_field), data[:2], {})
+    return kernel, kernel.postprocess_fn(data[:2], {})
 
 
 def _loop(
     kernel: MCMCKernel,
     record: Callable[..., Any],
     state: Any,
-    args: tuple[Any, Any],
-    first: Any,
-    draws: Any,
-    thinning: Any,
+    data: Data,
+    counts: Any,
     block: int,
 ) -> Any:
     """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
+    first, draws, thinning = counts
 
     def step(_: Any, state: Any) -> Any:
-        return kernel.sample(state, args, {})
+        return kernel.sample(state, data[:2], {})
 
     def draw(index: Any, carry: Any) -> Any:
         state, buffers = carry

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.runtime.draw_writers import MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep
-from bayesnn_ppl.inference.sampling.plan import execute, make_plan
+from bayesnn_ppl.inference.sampling.execution import execute
+from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
 from bayesnn_ppl.inference.sampling.sampler import sample
 from bayesnn_ppl.inference.schedules.simple import CosineBurnIn
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -23,11 +24,19 @@ __all__ = ["Pilots", "pilot_kernel", "stopped"]
 type State = Mapping[str, np.ndarray]
 
 _STEPS = 20  # of a draw, at least: momenta are new after some 1/(1 - β) steps
+_STEP_SIZE = ".variables.step_size"  # where a sampler's state has it
 _ARRIVING = 0.05, 0.001  # steps on the way to the posterior, of gradients over their own size
 
 
+class PilotVariables(NamedTuple):
+    """The momentum m, shape (d,), and ε, shape ()."""
+
+    momentum: Any
+    step_size: Any
+
+
 class PilotSGHMC(SGHMC):
-    """SGHMC whose step size is a number in its state: one program runs at any of them.
+    """SGHMC whose step size is a number in its state: one compiled model runs at any of them.
 
     The size that it is made with is that of a chain's first state.
     """
@@ -39,8 +48,16 @@ class PilotSGHMC(SGHMC):
         return None  # β is the same at every size
 
     def _inner(self, state: Any, *rest: Any) -> Any:
-        self._of_state = state.step_size
+        self._of_state = state.variables.step_size
         return super()._inner(state, *rest)
+
+    def _begin(self, position: Any, normal: Any, settings: Any, gradient: Any) -> Any:
+        begun = super()._begin(position, normal, settings, gradient)
+        return PilotVariables(begun.momentum, settings.step_size)
+
+    def _step(self, position: Any, variables: Any, *rest: Any) -> Any:
+        position, moved = super()._step(position, variables, *rest)
+        return position, variables._replace(momentum=moved.momentum)
 
     def _step_size_at(self, index: Any, rows: int) -> Any:
         return super()._step_size_at(index, rows) if self._of_state is None else self._of_state
@@ -107,7 +124,7 @@ class Pilots:
         before = self._begin if state is None else state
         if before is not None:
             before = dict(before) | {
-                ".step_size": np.full_like(before[".step_size"], step_size),
+                _STEP_SIZE: np.full_like(before[_STEP_SIZE], step_size),
                 ".iteration": np.zeros_like(before[".iteration"]),  # a preconditioner goes on
             }
         keep = Keep(every=keep_every)
@@ -118,21 +135,18 @@ class Pilots:
         return posterior, sink.state()
 
     def _executed(self, sink: MemorySink, keep: Keep, draws: int) -> Posterior:
-        plan = make_plan(
-            cast(PilotSGHMC, self._pilot),
-            *self._data,
+        x, y = self._data
+        inputs = SampleInputs(
+            method=self._pilot,
+            x=x,
+            y=y,
             warmup=self._warmup,
             seed=self._seed + 1,
             init=self.start,
             keep=keep,
-            chain_method="parallel",
-            mesh=None,
-            thinning=1,
-            until=None,
-            on_disk=False,
             **self._common,
         )
-        return execute(plan, sink, draws, progress=False, callback=None)
+        return execute(make_plan(inputs), sink, draws, progress=False, callback=None)
 
 
 class _StateSink(MemorySink):
@@ -172,7 +186,7 @@ def _last_draws(posterior: Posterior) -> dict[str, np.ndarray]:
 
 def pilot_kernel(kernel: StochasticGradientKernel, step_size: float) -> PilotSGHMC:
     """SGHMC on the same gradients, with the kernel's β."""
-    preconditioner, decay = kernel._preconditioner, getattr(kernel, "_momentum_decay", 0.0)
+    preconditioner, decay = kernel.preconditioner, getattr(kernel, "momentum_decay", 0.0)
     if preconditioner.corrected:  # its drift is SGLD's alone, and no matter for the temperature
         preconditioner = replace(cast(Any, preconditioner), mode="frozen")
     return PilotSGHMC(
@@ -180,7 +194,7 @@ def pilot_kernel(kernel: StochasticGradientKernel, step_size: float) -> PilotSGH
         momentum_decay=decay,
         steps_per_draw=max(_STEPS, round(2 / (1 - decay))),
         preconditioner=preconditioner,
-        gradient=kernel._gradient,
+        gradient=kernel.gradient,
         minibatches=kernel.minibatches,
         **_settings(kernel),
     )
@@ -208,6 +222,6 @@ def _settings(kernel: Any) -> dict[str, Any]:
         "model": kernel.model,
         "batch_size": kernel.batch_size,
         "temperature": kernel.posterior_temperature,
-        "sub_batches": kernel._sub_batches,
-        "init_strategy": kernel._init_strategy,
+        "sub_batches": kernel.sub_batches,
+        "init_strategy": kernel.init_strategy,
     }

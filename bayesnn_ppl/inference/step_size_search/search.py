@@ -182,8 +182,8 @@ def _check(kernel: Any, x: Any, step_sizes: Sequence[float] | None) -> tuple[flo
             "find_step_size takes a stochastic-gradient kernel, such as SGHMC(model, ...), not "
             f"{type(kernel).__name__}: kernels with an accept step adapt theirs in the warm-up."
         )
-    rate = getattr(kernel, "_learning_rate", None)
-    value = kernel._step_size if rate is None else rate
+    rate = getattr(kernel, "learning_rate", None)
+    value = kernel.step_size if rate is None else rate
     if callable(value):
         raise ValueError(
             f"The step size of {type(kernel).__name__} is the schedule {value!r}, and a pilot "
@@ -197,14 +197,6 @@ def _check(kernel: Any, x: Any, step_sizes: Sequence[float] | None) -> tuple[flo
     if step_sizes is not None and not ladder:
         raise ValueError("`step_sizes` is empty; leave it out to search from the kernel's own.")
     return own, sorted(set(ladder), reverse=True)
-
-
-def _with_step(kernel: StochasticGradientKernel, step_size: float) -> Any:
-    fresh = kernel.wrap_model(lambda model: model)
-    fresh._step_size = step_size
-    if getattr(fresh, "_learning_rate", None) is not None:
-        fresh._learning_rate = None
-    return fresh
 
 
 def _enough(ends: Any, chains: int, tolerance: float) -> int:
@@ -261,7 +253,7 @@ def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> Step
         )
     return StepSizeSearch(
         step_size=chosen,
-        kernel=None if chosen is None else _with_step(kernel, chosen),
+        kernel=None if chosen is None else kernel.with_step_size(chosen),
         sentence=sentence,
         ladder=ladder,
         zero_step=limits,

@@ -6,7 +6,7 @@ has stopped costs nothing where members run one after another, and keeps its bes
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,26 +16,18 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from numpyro import handlers
-from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.core.mesh import manual_axes
 from bayesnn_ppl.core.small_products import products_as_sums
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, training_loss
+from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
 
-__all__ = [
-    "MemberProgram",
-    "MemberState",
-    "Recipe",
-    "TrainingProgram",
-    "compile_training",
-]
+__all__ = ["MemberProgram", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
 _BLOCK = 100  # the most epochs of one call
-_NOISE = 0x6E6F_6973  # stream of the noise that a program has in training
 _OWN = 0x6F77_6E  # stream of what a program has of a member's own
 
 
@@ -56,12 +48,8 @@ class Recipe:
 
     model: Callable[..., Any]
     latents: tuple[str, ...]
-    optimiser: optax.GradientTransformation
-    schedule: Callable[[Any], Any] | None
-    objective: str
-    start: str
+    settings: TrainingSettings  # their batch size and start resolved
     members: int
-    batch_size: int | None
     held_out: bool
     mesh: Mesh
     arrangement: str  # "vmap" or "map": how the members of one device run
@@ -118,11 +106,12 @@ def compile_training(recipe: Recipe, keys: Any, active: Any, *data: Any) -> Trai
         active: (members,), which members are to be trained.
         *data: x, y, and the held-out x and y (of no rows where nothing is held out).
     """
+    settings = recipe.settings
     parts = (
-        *(identity_key(part) for part in (recipe.model, recipe.optimiser, recipe.schedule)),
-        *(getattr(recipe, name) for name in ("latents", "objective", "start", "members")),
-        *(getattr(recipe, name) for name in ("batch_size", "held_out", "mesh", "arrangement")),
-        recipe.float64,
+        *(identity_key(part) for part in (recipe.model, settings.optimiser, settings.schedule)),
+        *(getattr(settings, name) for name in ("objective", "start", "batch_size")),
+        *(getattr(recipe, name) for name in ("latents", "members", "held_out", "mesh")),
+        *(recipe.arrangement, recipe.float64),
         tuple((array.shape, str(array.dtype)) for array in data),
         str(keys.dtype),
     )
@@ -188,13 +177,13 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     """A member at its start; one that is not active has stopped before its first epoch."""
     key, active = member
     start_key, key = jax.random.split(key)
-    z = start_position(recipe.model, recipe.latents, recipe.start, start_key, x, y)
+    z = start_position(recipe.model, recipe.latents, recipe.settings.start, start_key, x, y)
     own: Any = ()
     if isinstance(recipe.model, MemberProgram):
         own = recipe.model.draw_own(jax.random.fold_in(start_key, _OWN), x, y)
     return MemberState(
         z=z,
-        optimiser=recipe.optimiser.init(z),
+        optimiser=recipe.settings.optimiser.init(z),
         key=key,
         epoch=jnp.int32(0),
         best_z=z,
@@ -204,58 +193,6 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
         failed=jnp.bool_(False),
         own=own,
     )
-
-
-def _trace(
-    recipe: Recipe,
-    z: Mapping[str, Any],
-    key: Any,
-    x: Any,
-    y: Any,
-    index: Any = None,
-    *,
-    noisy: bool = False,
-) -> dict[str, Any]:
-    """The program at an unconstrained position, on all rows or those of `index`.
-
-    `noisy`: with the noise that the program has in training, such as augmented inputs.
-    """
-    noise = jax.random.fold_in(key, _NOISE)
-    model: Any = KeyedProgram(recipe.model, noise) if noisy else clean(recipe.model)
-    options = {}
-    if index is not None:
-        model = handlers.substitute(model, data={"data": index})
-        options = {"batch_size": index.shape[0]}
-    model = handlers.substitute(model, substitute_fn=partial(_constrained, z))
-    # Outermost, so that keys are split only for sites without a value: a live dropout mask.
-    return handlers.trace(handlers.seed(model, key)).get_trace(x, y, **options)
-
-
-def _constrained(z: Mapping[str, Any], site: Any) -> Any:
-    with handlers.block():  # hides the factor by which NumPyro adds a Jacobian
-        return _unconstrain_reparam(z, site)
-
-
-def _loss(recipe: Recipe, z: Any, key: Any, x: Any, y: Any, index: Any) -> Any:
-    """The objective at a position, per observation; Jacobians are no part of it."""
-    total = jnp.zeros(())
-    for name, site in _trace(recipe, z, key, x, y, index, noisy=True).items():
-        if site["type"] != "sample" or (recipe.objective == "likelihood" and name != "y"):
-            continue
-        log_p = _log_prob(site)
-        total += jnp.sum(log_p if site["scale"] is None else site["scale"] * log_p)
-    return -total / x.shape[0]
-
-
-def _held_out_loss(recipe: Recipe, z: Any, key: Any, x: Any, y: Any) -> Any:
-    """The mean of -log p(y|x, θ), untempered as every score is."""
-    return -jnp.sum(_log_prob(_trace(recipe, z, key, x, y)["y"])) / x.shape[0]
-
-
-def _log_prob(site: dict[str, Any]) -> Any:
-    if site["intermediates"]:
-        return site["fn"].log_prob(site["value"], site["intermediates"])
-    return site["fn"].log_prob(site["value"])
 
 
 def _advance(
@@ -278,7 +215,7 @@ def _advance(
 
     def body(carry: Any) -> Any:
         number, state, losses, held_losses = carry
-        state, loss, held_loss = _epoch(recipe, state, x, y, x_held, y_held, epochs, patience)
+        state, loss, held_loss = _epoch(recipe, state, (x, y, x_held, y_held), epochs, patience)
         return (
             number + 1,
             state,
@@ -290,35 +227,30 @@ def _advance(
     _, state, losses, held_losses = jax.lax.while_loop(
         go_on, body, (jnp.int32(0), state, empty, empty)
     )
-    trace = _trace(recipe, state.best_z, state.key, x, y)
+    trace = trace_at(recipe.model, state.best_z, state.key, x, y)
     return state, losses, held_losses, {name: trace[name]["value"] for name in recipe.latents}
 
 
 def _epoch(
-    recipe: Recipe,
-    state: MemberState,
-    x: Any,
-    y: Any,
-    x_held: Any,
-    y_held: Any,
-    epochs: Any,
-    patience: Any,
+    recipe: Recipe, state: MemberState, data: tuple[Any, ...], epochs: Any, patience: Any
 ) -> tuple[MemberState, Any, Any]:
     """One pass over the rows, in a random order; rows that fill no batch wait for the next."""
-    rows = x.shape[0]
-    batch = rows if recipe.batch_size is None else recipe.batch_size
+    x, y, x_held, y_held = data
+    settings, rows = recipe.settings, x.shape[0]
+    batch = rows if settings.batch_size is None else settings.batch_size
     steps = rows // batch
     order_key, noise_key, held_key = jax.random.split(jax.random.fold_in(state.key, state.epoch), 3)
     order = None
-    if recipe.batch_size is not None:
+    if settings.batch_size is not None:
         order = jax.random.permutation(order_key, rows)[: steps * batch].reshape(steps, batch)
-    optimiser = optax.with_extra_args_support(recipe.optimiser)
+    optimiser = optax.with_extra_args_support(settings.optimiser)
 
     def step(carry: Any, number: Any) -> Any:
         z, memory = carry
         loss_of = partial(
-            _loss,
-            recipe,
+            training_loss,
+            recipe.model,
+            settings.objective,
             key=jax.random.fold_in(noise_key, number),
             x=x,
             y=y,
@@ -328,8 +260,8 @@ def _epoch(
         updates, memory = optimiser.update(
             gradient, memory, z, value=loss, grad=gradient, value_fn=loss_of
         )
-        if recipe.schedule is not None:
-            factor = recipe.schedule((state.epoch * steps + number) / (epochs * steps))
+        if settings.schedule is not None:
+            factor = settings.schedule((state.epoch * steps + number) / (epochs * steps))
             updates = jax.tree.map(lambda update: factor * update, updates)
         return (optax.apply_updates(z, updates), memory), loss
 
@@ -339,7 +271,7 @@ def _epoch(
     for leaf in jax.tree.leaves(z):
         finite &= jnp.isfinite(leaf).all()
     if recipe.held_out:
-        held_loss = _held_out_loss(recipe, z, held_key, x_held, y_held)
+        held_loss = held_out_loss(recipe.model, z, held_key, x_held, y_held)
         finite &= jnp.isfinite(held_loss)
         judged, better = held_loss, finite & (held_loss < state.best_loss)
     else:

@@ -1,37 +1,30 @@
 """What training needs, checked before anything is compiled."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
-import optax
-from jax.sharding import Mesh
 from numpyro import handlers
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
-from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.contract import ModelSummary, inspect_model
 from bayesnn_ppl.inference.runtime.device_placement import members_together
 from bayesnn_ppl.inference.training.compiled_program import Recipe
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import NEVER, TrainingSettings
+from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.modeling.network_initialisers import check_initialised, initialised_sites
 from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = [
-    "NEVER",
     "TrainingPlan",
-    "check_choices",
     "check_minibatches",
     "make_training_plan",
     "resolve_training_start",
 ]
 
-NEVER = 2**31 - 1  # a patience that no training exhausts
-_OBJECTIVES = ("posterior", "likelihood")
-_STARTS = ("auto", "network", "prior")
 # Set apart from the keys of chains, `fold_in(seed, chain)`, which may have the same seed.
 _STREAM = 0x7472_6169
 
@@ -43,9 +36,12 @@ class TrainingPlan:
     recipe: Recipe
     data: tuple[np.ndarray, ...]  # x, y and the held-out x, y
     seed: int
-    epochs: int
-    patience: int
-    retries: int
+
+    @property
+    def patience(self) -> int:
+        """Epochs without a lower held-out loss after which a member stops."""
+        patience = self.recipe.settings.patience
+        return NEVER if patience is None else patience
 
     def keys(self, attempt: int) -> jax.Array:
         """One key a member and attempt, whatever the number of members."""
@@ -63,54 +59,26 @@ def _member_keys(key: jax.Array, members: Any, attempt: Any) -> jax.Array:
     return jax.vmap(one)(members)
 
 
-def make_training_plan(
-    model: Callable[..., Any],
-    x: Any,
-    y: Any,
-    *,
-    members: int,
-    seed: int,
-    optimiser: Any,
-    epochs: int,
-    batch_size: int | None,
-    objective: str,
-    schedule: Any,
-    validation_fraction: float,
-    patience: int | None,
-    start: str,
-    retries: int,
-    float64: bool,
-    mesh: Mesh | None,
-) -> TrainingPlan:
-    """Check every argument of `train`; see there."""
+def make_training_plan(problem: Problem, settings: TrainingSettings, members: int) -> TrainingPlan:
+    """Hold the settings of `train` against the program and its data; see there."""
     members = whole_number(members, "`members`", at_least=1)
-    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
-    epochs = whole_number(epochs, "`epochs`", at_least=1, below=NEVER)
-    retries = whole_number(retries, "`retries`", at_least=0)
-    if batch_size is not None:
-        batch_size = whole_number(batch_size, "`batch_size`", at_least=1)
-    check_choices(optimiser, objective, schedule, start)
-    inputs, targets = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
-    held = _held_out_rows(inputs.shape[0], validation_fraction, seed)
-    if patience is not None:
-        patience = whole_number(patience, "`patience`", at_least=1)
-        if not held.any():
-            raise ValueError(
-                f"`patience` is {patience}, but no rows are held out to judge by. Set "
-                "`validation_fraction`, or leave patience out to train for all epochs."
-            )
+    model, summary, batch_size = problem.model, problem.summary, settings.batch_size
+    held = _held_out_rows(len(problem.x), settings.validation_fraction, problem.seed)
+    patience, start = settings.patience, settings.start
+    if patience is not None and not held.any():
+        raise ValueError(
+            f"`patience` is {patience}, but no rows are held out to judge by. Set "
+            "`validation_fraction`, or leave patience out to train for all epochs."
+        )
     rows = int((~held).sum())
     if batch_size is not None and batch_size >= rows:
         batch_size = None
-    with arithmetic(float64=float64):
-        summary = inspect_model(model, inputs, targets, all_rows=False)
-        if summary.discrete:
-            targets = targets.astype(np.int32)
-        data = tuple(array[part] for part in (~held, held) for array in (inputs, targets))
+    data = tuple(array[part] for part in (~held, held) for array in (problem.x, problem.y))
+    with arithmetic(float64=problem.float64):
         check_minibatches(model, summary, data[0], data[1], batch_size, bool(held.any()))
         if start != "prior":
             start = resolve_training_start(start, model, summary, data[0], data[1], members)
-        mesh = default_mesh(members) if mesh is None else mesh
+        mesh = default_mesh(members) if problem.mesh is None else problem.mesh
         # The data are not spread, so that any number of rows will do.
         check_mesh(mesh, chains=members, rows=mesh.devices.size)
         mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
@@ -119,40 +87,14 @@ def make_training_plan(
     recipe = Recipe(
         model=model,
         latents=tuple(summary.latents),
-        optimiser=optimiser,
-        schedule=schedule,
-        objective=objective,
-        start=start,
+        settings=replace(settings, batch_size=batch_size, start=start),
         members=members,
-        batch_size=batch_size,
         held_out=bool(held.any()),
         mesh=mesh,
         arrangement=arrangement,
-        float64=float64,
+        float64=problem.float64,
     )
-    return TrainingPlan(
-        recipe, data, seed, epochs, NEVER if patience is None else patience, retries
-    )
-
-
-def check_choices(optimiser: Any, objective: Any, schedule: Any, start: Any) -> None:
-    """Raise TypeError or ValueError unless each is what `train` takes."""
-    if not isinstance(optimiser, optax.GradientTransformation):
-        hint = " Call it: `optax.adam(1e-3)`, not `optax.adam`." if callable(optimiser) else ""
-        raise TypeError(
-            "`optimiser` must be an optax transformation such as `optax.adam(1e-3)`, "
-            f"not {optimiser!r}.{hint}"
-        )
-    for value, name, known in ((objective, "objective", _OBJECTIVES), (start, "start", _STARTS)):
-        if value not in known:
-            raise ValueError(
-                f"`{name}` must be one of {known}, not {value!r}. " + near_misses(str(value), known)
-            )
-    if schedule is not None and not callable(schedule):
-        raise TypeError(
-            "`schedule` must be a function of the fraction of training done, such as `cosine`, "
-            f"or None, not {schedule!r}."
-        )
+    return TrainingPlan(recipe, data, problem.seed)
 
 
 def _held_out_rows(rows: int, fraction: Any, seed: int) -> np.ndarray:

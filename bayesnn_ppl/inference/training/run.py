@@ -51,7 +51,7 @@ class TrainingRun:
         record: TrainingRecord | None,
     ) -> None:
         self._plan, self._bar, self._loop = plan, bar, BlockLoop(bar, callback)
-        self._record = record
+        self._record, self._epochs = record, plan.recipe.settings.epochs
         self._earlier: Trained | None = None  # what attempts before this one came to
         self._interrupted = self._asked = self._kept = False
         self._state: Any = None
@@ -79,7 +79,7 @@ class TrainingRun:
             if self._earlier is not None:
                 trained = merged(self._earlier, trained, active)
             active, before = trained.failed, None
-            if self._interrupted or not active.any() or attempt == plan.retries:
+            if self._interrupted or not active.any() or attempt == plan.recipe.settings.retries:
                 break
             attempt, self._earlier = attempt + 1, trained
         if self._record is not None and self._interrupted:
@@ -89,7 +89,7 @@ class TrainingRun:
         return replace(
             trained,
             rows=plan.data[0].shape[0],
-            start=plan.recipe.start,
+            start=plan.recipe.settings.start,
             interrupted=self._interrupted,
             asked=self._asked,
             seconds={
@@ -106,11 +106,11 @@ class TrainingRun:
         before: Mapping[str, np.ndarray] | None,
     ) -> Trained:
         """Train the active members from their starts of this attempt; the others stay put."""
-        self._bar.phase("train" if attempt == 0 else "again", self._plan.epochs)
+        self._bar.phase("train" if attempt == 0 else "again", self._epochs)
         self._number, self._active = attempt, active
         if before is None:
             self._state = program.begin((self._plan.keys(attempt), active), *self._data[:2])
-            self._losses = np.full((2, len(active), self._plan.epochs), np.nan)
+            self._losses = np.full((2, len(active), self._epochs), np.nan)
             self._done = 0
         else:
             self._state = arrays_to_state(before, program.state)
@@ -143,7 +143,7 @@ class TrainingRun:
 
     def _advance(self, program: TrainingProgram) -> None:
         """Train, block by block, until all members have stopped or made their epochs."""
-        epochs, members = self._plan.epochs, self._plan.recipe.members
+        epochs, members = self._epochs, self._plan.recipe.members
         limits = np.int32(epochs), np.int32(self._plan.patience)
 
         def make(done: int, count: int) -> tuple[Any, np.ndarray, Any]:
@@ -173,7 +173,7 @@ class TrainingRun:
     def _seen(self) -> TrainingProgress:
         losses, held_out_losses = self._losses[:, :, : self._done].copy()
         seconds = time.perf_counter() - self._began
-        return TrainingProgress(self._done, self._plan.epochs, seconds, losses, held_out_losses)
+        return TrainingProgress(self._done, self._epochs, seconds, losses, held_out_losses)
 
     def _keep_record(self, stopped: int, *, over: bool) -> None:
         """Let the record have the state, at once where it is `over`, and the last metrics."""

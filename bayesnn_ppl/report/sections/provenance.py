@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bayesnn_ppl.diagnostics.diagnosis.tables import sampler_lines
+from bayesnn_ppl.diagnostics.diagnosis.result import sampler_lines
 from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-import bayesnn_ppl.diagnostics.convergence.nested as module
+import bayesnn_ppl.diagnostics.convergence.measures as module
 from bayesnn_ppl.diagnostics import nested_rhat, rhat
 
 

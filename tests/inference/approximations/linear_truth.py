@@ -6,8 +6,8 @@ import numpy as np
 import optax
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.modeling.contract import inspect_model
 
 PRIOR, NOISE = 0.7, 0.5
 NAMES = ("net.Dense_0.kernel", "net.Dense_0.bias")

@@ -25,14 +25,10 @@ from bayesnn_ppl.inference.kernels import (
     ParallelTempering,
     RandomWalk,
 )
-from bayesnn_ppl.inference.kernels.full_batch import (
-    adjusted_mclmc,
-    chees,
-    hmc,
-    mala,
-    mclmc,
-    parallel_tempering,
-    random_walk,
+from bayesnn_ppl.inference.kernels.full_batch import chees, hmc, mclmc, parallel_tempering
+from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import (
+    MetropolisKernel,
+    MetropolisState,
 )
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StochasticGradientKernel,
@@ -204,11 +200,9 @@ def test_one_coordinate_is_too_few_for_microcanonical_dynamics(kernel):
 STATES = {
     hmc.HMC: hmc.HMCState,
     chees.ChEES: chees.ChEESState,
-    mala.MALA: mala.MALAState,
-    random_walk.RandomWalk: random_walk.RandomWalkState,
     parallel_tempering.ParallelTempering: parallel_tempering.ParallelTemperingState,
     mclmc.MCLMC: mclmc.MCLMCState,
-    adjusted_mclmc.AdjustedMCLMC: adjusted_mclmc.AdjustedMCLMCState,
+    MetropolisKernel: MetropolisState,
     StochasticGradientKernel: StochasticGradientState,
 }
 
@@ -216,16 +210,17 @@ STATES = {
 @pytest.mark.parametrize(("kernel", "state"), STATES.items(), ids=lambda kind: kind.__name__)
 def test_fields_of_a_state_under_numpyro(kernel, state):
     """One that it has not is named: NumPyro would say that indices are integers."""
-    one = state(*range(len(state._fields)))
+    one = state(*range(len(state._fields) - 1), {"energy": 3})
     with pytest.raises(ValueError, match=rf"{state.__name__} has no field `momenta`.*All of them"):
         nested_attrgetter("momenta")(one)
-    assert nested_attrgetter("z", "rng_key")(one) == (one.z, one.rng_key)
-    assert pickle.loads(pickle.dumps(one)) == one
+    assert nested_attrgetter("z", "energy")(one) == (one.z, one.statistics["energy"]) == (0, 3)
+    assert one[0] == 0 and one[-2:] == tuple(one)[-2:] and pickle.loads(pickle.dumps(one)) == one
     assert type(jax.tree.map(lambda leaf: leaf + 1, one)) is state
     # Divergences are collected unasked wherever they are counted.
-    default = kernel.default_fields.fget(kernel)
-    assert default[0] == "z" and set(default) <= set(state._fields)
-    assert ("diverging" in default) == ("diverging" in state._fields)
+    counted = kernel is not StochasticGradientKernel
+    assert kernel.default_fields.fget(kernel) == (("z", "diverging") if counted else ("z",))
+    # Two are needed for the next draw, too.
+    assert not set(kernel.recorded) - {"stopped", "step_size"} & set(state._fields)
 
 
 def test_the_summary_of_numpyro_counts_divergences(capsys):

@@ -89,7 +89,7 @@ def test_a_run_goes_on_and_one_killed_before_its_first_commit_begins_again(
     bnn.sample(hmc, *data, **SETTINGS | {"draws": 2}, out=tmp_path / "run")
     more = bnn.extend(tmp_path / "run", hmc, *data, draws=3, progress=False)
     with monkeypatch.context() as killed:
-        killed.setattr("bayesnn_ppl.inference.sampling.plan.compile_program", killed_at_once)
+        killed.setattr("bayesnn_ppl.inference.sampling.execution.compile_program", killed_at_once)
         with pytest.raises(KeyboardInterrupt):
             bnn.sample(hmc, *data, **SETTINGS, out=tmp_path / "killed")
     again = bnn.resume(tmp_path / "killed", hmc, *data, progress=False)
@@ -130,7 +130,7 @@ def test_streamed_rows_give_the_same_starts(data):
     ],
 )
 def test_programs_without_initialisers_that_draw_are_refused(data, model, problem, monkeypatch):
-    monkeypatch.setattr("bayesnn_ppl.inference.sampling.plan.compile_program", pytest.fail)
+    monkeypatch.setattr("bayesnn_ppl.inference.sampling.execution.compile_program", pytest.fail)
     with pytest.raises(ValueError, match=problem) as caught:
         bnn.sample(two_leapfrogs(model), *data, **SETTINGS)
     assert 'init="network"' in str(caught.value) and "Leave `init` out" in str(caught.value)

@@ -172,11 +172,17 @@ SETTINGS = {"step_size": 1e-3, "batch_size": 8}
 @pytest.mark.parametrize(
     ("kernel", "sentence"),
     [
-        (K.HMC(by_hand, step_size=0.01, trajectory_length=0.1), "HMC needs one number at each"),
-        (NUTS(model(NOISY)), "NUTS needs one number at each"),
-        (K.MCLMC(model(NOISY)), "MCLMC needs one number at each"),
-        (K.OBABO(model(NOISY), **SETTINGS), "OBABO accepts or rejects by the density of all"),
-        (K.SGLD(model(NOISY), gradient=bnn.gradients.SVRG(5), **SETTINGS), "takes a full gradient"),
+        (
+            K.HMC(by_hand, step_size=0.01, trajectory_length=0.1),
+            "HMC needs the log density of all rows",
+        ),
+        (NUTS(model(NOISY)), "NUTS needs the log density of all rows"),
+        (K.MCLMC(model(NOISY)), "MCLMC needs the log density of all rows"),
+        (K.OBABO(model(NOISY), **SETTINGS), "OBABO accepts or rejects by the log density of all"),
+        (
+            K.SGLD(model(NOISY), gradient=bnn.gradients.SVRG(5), **SETTINGS),
+            "SGLD needs gradients of all rows",
+        ),
         (sgld(L.dirty(GAUSSIAN, augmentation=lambda k, x: 0.5 * (x + x[::-1]))), "mixes the rows"),
         (sgld(L.dirty(GAUSSIAN, augmentation=lambda k, x: x[:, :1])), "keeps shape and type"),
         (sgld(L.dirty(GAUSSIAN, augmentation="flip")), "for images of shape"),

@@ -209,8 +209,12 @@ class Accepting(SGLD):
 @pytest.mark.parametrize(
     ("sampler", "changes", "sentence"),
     [
-        (lambda: NUTS(linear), {}, "NUTS needs all rows at once"),
-        (lambda: Accepting(linear, step_size=1e-3, batch_size=8), {}, "by the density of all rows"),
+        (lambda: NUTS(linear), {}, "NUTS needs the log density of all rows"),
+        (
+            lambda: Accepting(linear, step_size=1e-3, batch_size=8),
+            {},
+            "Accepting accepts or rejects by the log density of all rows",
+        ),
         (lambda: kernel(gradient=ControlVariate()), {}, "needs gradients of all rows"),
         (lambda: kernel(batch_size=53), {}, "`batch_size` of SGLD is 53, and the stream has 52"),
         (lambda: kernel("random"), {"chunk": 2}, 'minibatches="epoch"'),

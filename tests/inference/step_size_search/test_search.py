@@ -81,7 +81,7 @@ def test_from_too_long_a_step_down_and_then_between(simulated):
     assert found.ladder[0].status == "not finite" and found.ladder[-1].passed
     assert found.step_size == max(run.step_size for run in found.ladder if run.passed)
     assert 0.05 < found.step_size * STIFFEST / 3.8 < 0.3
-    assert found.kernel._step_size == found.step_size and found.kernel.model is model
+    assert found.kernel.step_size == found.step_size and found.kernel.model is model
     # The first begins where the way to the posterior ended, others where the last that passed did:
     # hot chains take longer to cool by a short step than a pilot lasts.
     assert simulated[0][2] is None
@@ -131,7 +131,7 @@ def test_learning_rates_are_found_as_step_sizes(simulated):
     rate = SGHMC(model, learning_rate=0.02 * ROWS, batch_size=20)
     found = find_step_size(rate, X, Y, draws=200)
     assert 0.02 in [pytest.approx(run.step_size) for run in found.ladder]
-    assert rate._learning_rate == 0.02 * ROWS and found.kernel._learning_rate is None
+    assert rate.learning_rate == 0.02 * ROWS and found.kernel.learning_rate is None
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_learning_rates_are_found_as_step_sizes(simulated):
 def test_every_kernel_is_tried_as_sghmc_and_found_as_itself(simulated, kernel, decay):
     """Of which the momenta tell; those of a thermostat read T whatever the step."""
     pilot = pilot_kernel(kernel, 0.02)
-    assert isinstance(pilot, SGHMC) and pilot._momentum_decay == decay
+    assert isinstance(pilot, SGHMC) and pilot.momentum_decay == decay
     assert pilot.steps_per_draw == (200 if decay == 0.99 else 20)
     assert pilot.posterior_temperature == kernel.posterior_temperature
     found = find_step_size(kernel, X, Y, step_sizes=[0.02], draws=200)
-    assert type(found.kernel) is type(kernel) and found.kernel._step_size == 0.02
-    assert found.kernel._preconditioner == kernel._preconditioner
+    assert type(found.kernel) is type(kernel) and found.kernel.step_size == 0.02
+    assert found.kernel.preconditioner == kernel.preconditioner
 
 
 def test_refusals():

@@ -1,5 +1,7 @@
 """The trainer against closed forms, and what it promises about batches, stopping and members."""
 
+from dataclasses import fields
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from flax import nnx
 from scipy import optimize
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.inference.training.trainer import cosine, train
 from tests.inference.kernels.known_moments import scale_model
 
@@ -18,9 +22,12 @@ NOISE = 0.5
 linear = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
 
 
-def fit(model, x, y, **options):
-    settings = {"members": 2, "seed": 0, "optimiser": optax.adam(0.05), "epochs": 20}
-    return train(model, x, y, **(settings | {"progress": False} | options))
+def fit(model, x, y, *, members=2, **options):
+    given = {"optimiser": optax.adam(0.05), "epochs": 20, "progress": False} | options
+    named = {field.name for field in fields(TrainingSettings)}
+    how = {name: value for name, value in given.items() if name not in named}
+    settings = TrainingSettings(**{name: given[name] for name in named & set(given)})
+    return train(Problem.of(model, x, y, all_rows=False, **how), settings, members)
 
 
 def coefficients(trained):

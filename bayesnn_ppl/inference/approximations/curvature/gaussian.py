@@ -37,7 +37,7 @@ from bayesnn_ppl.inference.approximations.curvature.selection import (
     kronecker_layers,
     rows_at_once,
 )
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.likelihoods.common.observed import base_distribution
 
 __all__ = [
@@ -107,10 +107,8 @@ class AroundMode:
     @property
     def log_evidence(self) -> float:
         """See `evidence`."""
-        value = log_evidence(
-            self.curvature, self.terms, self.factors, self.noise, recentre=self.recentred
-        )
-        return float(value)
+        parts = (self.curvature, self.terms, self.factors, self.noise)
+        return float(log_evidence(*parts, recentre=self.recentred))
 
     @property
     def newton_gain(self) -> float:
@@ -132,13 +130,15 @@ def _newton_gain(curvature: Any, terms: Terms, factors: Any, noise: Any) -> Any:
 
 
 @partial(jax.jit, static_argnames="at_once")
-def _draws(law: AroundMode, mean: Any, seeds: Any, at_once: int) -> Any:
+def _draws(gaussian: AroundMode, mean: Any, seeds: Any, at_once: int) -> Any:
     """Draws (chunks, at_once, d), a chunk for each seed: few at once, which stay in the cache."""
-    d = law.local.dimension
+    d = gaussian.local.dimension
 
     def chunk(seed: Any) -> Any:
         normals = standard_normal(seed, at_once * d, mean.dtype).reshape(at_once, d)
-        return mean + law.to_parameters(law.curvature.sample(law.factors, law.noise, normals))
+        return mean + gaussian.to_parameters(
+            gaussian.curvature.sample(gaussian.factors, gaussian.noise, normals)
+        )
 
     return jax.lax.map(chunk, seeds)
 
@@ -263,12 +263,7 @@ def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: boo
 
 
 def likelihood_terms(
-    problem: Problem,
-    local: LocalProgram,
-    point: Point,
-    prior: PriorCurvature,
-    *,
-    gaussian: bool,
+    problem: Problem, local: LocalProgram, point: Point, prior: PriorCurvature, *, gaussian: bool
 ) -> Terms:
     """What the evidence at a point is made of, besides the curvature.
 
@@ -281,8 +276,7 @@ def likelihood_terms(
     """
     value, slope, squares, count = _likelihood(local, point, problem.x, problem.y, gaussian)
     if prior.coupled is None:
-        unit, log_unit = point.unit, np.log(point.unit).sum()
-        slope, mean = slope, prior.gradient * unit
+        log_unit, mean = np.log(point.unit).sum(), prior.gradient * point.unit
     else:
         root = np.linalg.cholesky(prior.coupled)
         log_unit = -np.log(np.diag(root)).sum()

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["PriorCurvature", "prior_curvature"]
 

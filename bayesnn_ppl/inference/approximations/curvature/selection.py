@@ -19,7 +19,8 @@ from bayesnn_ppl.inference.approximations.curvature.fisher import moved_paramete
 from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerLayer
 from bayesnn_ppl.inference.approximations.curvature.layers import NetworkCalls, network_calls
 from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, in_layers, layer_of
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["Selection", "check_layers", "kronecker_layers", "rows_at_once", "select"]
 

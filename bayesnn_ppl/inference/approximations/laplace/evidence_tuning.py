@@ -8,7 +8,7 @@ from bayesnn_ppl.inference.approximations.curvature.evidence import Tuned
 from bayesnn_ppl.inference.approximations.curvature.gaussian import AroundMode
 from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
 from bayesnn_ppl.inference.approximations.curvature.low_rank import LowRankCurvature
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["by_group", "curvature_findings", "for_tuning", "groups_of", "tuning_findings"]
 
@@ -64,10 +64,10 @@ def tuning_findings(tuned: Tuned, what: str) -> list[Finding]:
     return found
 
 
-def curvature_findings(law: AroundMode, gain: float, *, tuned: bool) -> list[Finding]:
+def curvature_findings(gaussian: AroundMode, gain: float, *, tuned: bool) -> list[Finding]:
     """What is wrong with a curvature: not finite, not at a mode, or of too low a rank."""
     found = []
-    if not np.isfinite(law.log_evidence):
+    if not np.isfinite(gaussian.log_evidence):
         found.append(
             Finding(
                 "failure",
@@ -75,7 +75,7 @@ def curvature_findings(law: AroundMode, gain: float, *, tuned: bool) -> list[Fin
                 "the precision of the arithmetic. Use `float64=True`, or a narrower prior.",
             )
         )
-    if gain > max(1.0, _FAR_FROM_A_MODE * law.local.dimension) and not tuned:
+    if gain > max(1.0, _FAR_FROM_A_MODE * gaussian.local.dimension) and not tuned:
         found.append(
             Finding(
                 "doubt",
@@ -84,13 +84,13 @@ def curvature_findings(law: AroundMode, gain: float, *, tuned: bool) -> list[Fin
                 "another point. Train for longer, or with all rows at the end.",
             )
         )
-    if isinstance(law.curvature, LowRankCurvature):
-        least = float(law.curvature.values[-1])
-        if least > 1.0 and len(law.curvature.values) < law.local.dimension:
+    if isinstance(gaussian.curvature, LowRankCurvature):
+        least = float(gaussian.curvature.values[-1])
+        if least > 1.0 and len(gaussian.curvature.values) < gaussian.local.dimension:
             found.append(
                 Finding(
                     "doubt",
-                    f"The least of the {len(law.curvature.values)} eigenvalues that were kept "
+                    f"The least of the {len(gaussian.curvature.values)} eigenvalues that were kept "
                     f"is {least:.3g} times the prior's precision: directions that the data "
                     "determine count as if they were not. Raise `rank`.",
                 )

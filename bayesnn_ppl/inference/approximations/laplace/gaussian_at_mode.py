@@ -16,13 +16,12 @@ from bayesnn_ppl.inference.approximations.curvature.dense import DenseCurvature
 from bayesnn_ppl.inference.approximations.curvature.evidence import maximise
 from bayesnn_ppl.inference.approximations.curvature.gaussian import (
     AroundMode,
-    Noise,
     curvature_at,
     likelihood_terms,
     noise_site,
     unit_of,
 )
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
+from bayesnn_ppl.inference.approximations.curvature.local import Point
 from bayesnn_ppl.inference.approximations.curvature.prior import prior_curvature
 from bayesnn_ppl.inference.approximations.curvature.selection import Selection
 from bayesnn_ppl.inference.approximations.laplace.evidence_tuning import (
@@ -38,10 +37,11 @@ from bayesnn_ppl.inference.approximations.laplace.marginal_likelihood import (
     train_by_evidence,
 )
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import Mode
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.nn.linearised import linearised_at
 
-__all__ = ["NO_NOISE", "Found", "Settings", "as_fitted", "law_around"]
+__all__ = ["NO_NOISE", "Found", "Settings", "as_fitted", "gaussian_around"]
 
 _SAMPLES = 1  # a stream of randomness
 NO_NOISE = (
@@ -67,10 +67,10 @@ class Settings(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What `law_around` gives.
+    """What `gaussian_around` gives.
 
     Attributes:
-        law: the normal law.
+        gaussian: the normal distribution.
         mode: where it is, and how that was found.
         values: constrained values of all latent sites there, the noise tuned.
         noise: the site of the tuned noise, if it was tuned.
@@ -81,7 +81,7 @@ class Found(NamedTuple):
             the tuning.
     """
 
-    law: AroundMode
+    gaussian: AroundMode
     mode: Mode
     values: dict[str, Any]
     noise: str | None
@@ -91,7 +91,7 @@ class Found(NamedTuple):
     interrupted: bool
 
 
-def law_around(
+def gaussian_around(
     problem: Problem,
     selection: Selection,
     mode: Mode,
@@ -129,7 +129,9 @@ def law_around(
     point = Point(centre, unit_of(selection, prior, settings.structure), fixed)
     if prior.coupled is not None:
         point = point._replace(unit=np.ones_like(centre))
-    noise = _noise(problem, local, point, values, settings)
+    noise = noise_site(problem, local, point, values)
+    if settings.tune_noise and noise is None:
+        raise ValueError(NO_NOISE)
     groups = groups_of(local, settings.prior_precision)
     measured = partial(
         curvature_at,
@@ -181,7 +183,7 @@ def law_around(
     noise_factor = jnp.asarray(np.exp(started.log_noise))
     if isinstance(curvature, DenseCurvature):
         curvature = curvature.factored(factors, noise_factor)
-    law = AroundMode(
+    gaussian = AroundMode(
         local,
         point,
         curvature,
@@ -191,7 +193,7 @@ def law_around(
         root,
         recentre,
     )
-    values = values | local.unravel(np.asarray(law.mean))
+    values = values | local.unravel(np.asarray(gaussian.mean))
     tuned_site = noise.site if noise is not None and settings.tune_noise else None
     if noise is not None and settings.tune_noise:
         tuned_scale = noise.scale * float(np.exp(-0.5 * started.log_noise))
@@ -199,31 +201,20 @@ def law_around(
         record["noise"] = tuned_scale
     if settings.prior_precision in ("scalar", "layer"):
         record["prior_factors"] = by_group(local, started.log_factors, settings.prior_precision)
-    gain = law.newton_gain if not recentre else 0.0
-    findings += curvature_findings(law, gain, tuned=settings.tunes)
+    gain = gaussian.newton_gain if not recentre else 0.0
+    findings += curvature_findings(gaussian, gain, tuned=settings.tunes)
     record |= {
         "structure": settings.structure,
         "layers": [layer.name for layer in local.layers],
         "dimension": local.dimension,
-        "log_evidence": law.log_evidence,
+        "log_evidence": gaussian.log_evidence,
         "log_likelihood": float(terms.log_likelihood),
         "newton_gain": gain,
         "mode": mode.record,
     }
-    return Found(law, mode, values, tuned_site, prior.normal, record, tuple(findings), interrupted)
-
-
-def _noise(
-    problem: Problem,
-    local: LocalProgram,
-    point: Point,
-    values: Mapping[str, Any],
-    settings: Settings,
-) -> Noise | None:
-    found = noise_site(problem, local, point, values)
-    if settings.tune_noise and found is None:
-        raise ValueError(NO_NOISE)
-    return found
+    return Found(
+        gaussian, mode, values, tuned_site, prior.normal, record, tuple(findings), interrupted
+    )
 
 
 def constrained(problem: Problem, mode: Mode) -> dict[str, Any]:
@@ -241,7 +232,7 @@ def _constrained(program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any) -
 
 def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) -> Fitted:
     """Draws of the law beside the other sites at the mode, and the program to predict by."""
-    local, findings = found.law.local, list(found.findings)
+    local, findings = found.gaussian.local, list(found.findings)
     record = dict(found.record)
     model = None
     if predictive == "linearised":
@@ -251,7 +242,7 @@ def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) ->
             predictive = "sampled"
             findings.append(Finding("remark", f"Predictions are sampled, not linearised. {error}"))
     record |= {"predictive": predictive, "sites": list(local.sites)}
-    sampled = local.unravel(found.law.sample(problem.key(_SAMPLES), draws))
+    sampled = local.unravel(found.gaussian.sample(problem.key(_SAMPLES), draws))
     positions = {}
     for name, value in found.mode.position.items():
         if name in local.sites:

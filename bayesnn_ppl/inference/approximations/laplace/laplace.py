@@ -12,7 +12,7 @@ from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     Found,
     Settings,
     as_fitted,
-    law_around,
+    gaussian_around,
 )
 from bayesnn_ppl.inference.approximations.laplace.marginal_likelihood import DuringTraining
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
@@ -20,7 +20,8 @@ from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import
     check_mode,
     find_mode,
 )
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
 
@@ -174,7 +175,7 @@ class Laplace:
         check_structure(selection, self.structure)
         self._check_tuning(problem, selection.local)
         mode = find_mode(problem, self.mode)
-        return law_around(problem, selection, mode, self.settings, recentre=recentre)
+        return gaussian_around(problem, selection, mode, self.settings, recentre=recentre)
 
     def _check_tuning(self, problem: Problem, local: LocalProgram) -> None:
         if self._tunes and problem.summary.posterior_temperature != 1.0:

@@ -14,12 +14,13 @@ from bayesnn_ppl.inference.approximations.curvature.selection import select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     Found,
     as_fitted,
-    law_around,
+    gaussian_around,
 )
 from bayesnn_ppl.inference.approximations.laplace.laplace import Laplace
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import check_mode
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.likelihoods.common.observed import base_distribution
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -110,7 +111,7 @@ class LastLayer:
         findings = found.findings
         if exact and not found.normal_prior:
             exact = False
-            found = law_around(problem, selection, found.mode, laplace.settings)
+            found = gaussian_around(problem, selection, found.mode, laplace.settings)
             findings = (*found.findings, Finding("remark", _NOT_NORMAL))
         return found._replace(record=found.record | {"exact": exact}, findings=findings), exact
 

@@ -15,8 +15,9 @@ from bayesnn_ppl.inference.approximations.curvature.evidence import ascend
 from bayesnn_ppl.inference.approximations.curvature.gaussian import Noise, likelihood_terms
 from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
 from bayesnn_ppl.inference.approximations.curvature.prior import PriorCurvature
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["DuringTraining", "Hyperparameters", "train_by_evidence"]
 

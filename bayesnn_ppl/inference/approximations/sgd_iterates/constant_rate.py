@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import Descended
+from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import SGDResult
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = [
     "Rates",
@@ -195,14 +196,14 @@ def stability_findings(stable: np.ndarray, what: str) -> tuple[Finding, ...]:
     )
 
 
-def refuse_burn_in(descended: Descended, what: str) -> NoReturn:
+def refuse_burn_in(result: SGDResult, what: str) -> NoReturn:
     """Raise what there is to raise where a run ended before there was anything to keep.
 
     Raises:
         RuntimeError: the callback ended it.
         KeyboardInterrupt: Ctrl-C did.
     """
-    if not descended.asked:
+    if not result.asked:
         raise KeyboardInterrupt
     raise RuntimeError(
         f"The callback ended {what} in its burn-in, before there was an iterate to keep. With "
@@ -210,15 +211,15 @@ def refuse_burn_in(descended: Descended, what: str) -> NoReturn:
     )
 
 
-def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
+def drift_findings(result: SGDResult, what: str) -> tuple[Finding, ...]:
     """Members that failed, a run cut short, and a loss that had not settled.
 
     Args:
-        descended: what came of the iterates that count, those of the burn-in left out.
+        result: that of the iterates that count, those of the burn-in left out.
         what: the approximation's name.
     """
     found = []
-    failed = np.flatnonzero(descended.failed).tolist()
+    failed = np.flatnonzero(result.failed).tolist()
     if failed:
         found.append(
             Finding(
@@ -227,13 +228,13 @@ def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
                 "draws repeat the last good position. Lower `learning_rate`, or leave it out.",
             )
         )
-    made = int(np.isfinite(descended.losses).any(axis=0).sum())
-    if descended.interrupted:
+    made = int(np.isfinite(result.losses).any(axis=0).sum())
+    if result.interrupted:
         found.append(
             Finding("doubt", f"{what} was interrupted after {made} iterates, burn-in left out.")
         )
     moved: dict[str, list[int]] = {"falling": [], "rising": []}
-    for member, row in enumerate(descended.losses):
+    for member, row in enumerate(result.losses):
         row = row[np.isfinite(row)]
         third = len(row) // 3
         if member in failed or third < 3:
@@ -254,7 +255,7 @@ def drift_findings(descended: Descended, what: str) -> tuple[Finding, ...]:
             found.append(
                 Finding(
                     "doubt",
-                    f"The loss of {len(members)} of {len(descended.losses)} members was still "
+                    f"The loss of {len(members)} of {len(result.losses)} members was still "
                     f"{direction} while {what} looked at the iterates, so that they are not of one "
                     f"law. {do}",
                 )

@@ -2,44 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from math import ceil
 from typing import Any
 
-import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
-from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import (
-    best_rates,
-    drift_findings,
-    reduced_finding,
-    refuse_burn_in,
-    stability,
-    stability_findings,
-)
-from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import Descent, descend
-from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
-    Layout,
-    check_minibatches,
-)
-from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
-    check_mode,
-    find_modes,
-)
-from bayesnn_ppl.inference.approximations.trained_networks.trained import thinned
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
-from bayesnn_ppl.modeling.temperature import Model
+from bayesnn_ppl.core.arguments import near_misses, positive, readable
+from bayesnn_ppl.inference.approximations.sgd_iterates.iterates import IteratesOfSGD
+from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["ConstantSGD"]
 
 _PRECONDITIONERS = ("none", "diagonal", "full")
 _MOST_COORDINATES = 2000  # of a full preconditioner
-_DESCENT = 0x4353_4744  # stream of randomness
+_SGD = 0x4353_4744  # stream of randomness
 
 
 @readable
 @dataclass(frozen=True)
-class ConstantSGD:
+class ConstantSGD(IteratesOfSGD):
     r"""The iterates of SGD at a constant rate, as draws of the posterior.
 
         θ' = θ - P ∇Ĵ(θ),    Ĵ of a minibatch of B rows, drawn with replacement
@@ -88,24 +69,16 @@ class ConstantSGD:
         Mandt, Hoffman and Blei (2017), arXiv:1704.04289.
     """
 
-    model: Model | None = None
+    _stream, _stage = _SGD, "draws"
+
     _: KW_ONLY
-    mode: Any = None
-    members: int = 1
-    learning_rate: float | None = None
     preconditioner: str = "none"
     batch_size: int = 32
     draws: int = 200
-    every: int | None = None
     burn_in: int = 50
 
     def __post_init__(self) -> None:
-        check_mode(self.mode, "ConstantSGD")
-        for name in ("members", "batch_size", "draws"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
-        if self.every is not None:
-            whole_number(self.every, "`every`", at_least=1)
-        whole_number(self.burn_in, "`burn_in`", at_least=0)
+        super().__post_init__()
         if self.preconditioner not in _PRECONDITIONERS:
             raise ValueError(
                 f"`preconditioner` must be one of {_PRECONDITIONERS}, not "
@@ -120,58 +93,22 @@ class ConstantSGD:
                     "it, and `learning_rate` would be ignored beside it. Leave one of the two out."
                 )
 
-    def solve(self, problem: Problem) -> Fitted:
-        """Train, and go on at a constant rate; see `fit`."""
-        layout = Layout.of(problem)
-        check_minibatches(problem, layout, "ConstantSGD")
+    def _check_layout(self, layout: Layout) -> None:
         if self.preconditioner == "full" and layout.dimension > _MOST_COORDINATES:
             raise ValueError(
                 f"The full preconditioner is a matrix of {layout.dimension}² numbers for each "
                 f"member, and is for at most {_MOST_COORDINATES} coordinates. Use "
                 'preconditioner="diagonal".'
             )
-        modes = find_modes(problem, self.mode, self.members)
-        starts = layout.vectors(modes.positions)
-        batch = min(self.batch_size, len(problem.x))
-        every = ceil(len(problem.x) / batch) if self.every is None else self.every
-        findings = list(modes.findings)
-        if self.learning_rate is None:
-            rate, stable, reduced = best_rates(problem, layout, starts, batch, self.preconditioner)
-            if reduced.any():
-                findings.append(reduced_finding("ConstantSGD", reduced, batch))
-        else:
-            rate = np.full((self.members, 1), self.learning_rate, starts.dtype)
-            stable = stability(problem, layout, starts, rate)
-            findings += stability_findings(stable, "ConstantSGD")
-        draws = _Draws(np.zeros((self.members, 0, layout.dimension), starts.dtype))
-        descended = descend(
-            problem,
-            starts,
-            rate,
-            layout,
-            Descent(batch, 0.0, 1.0, every, self.burn_in + self.draws),
-            jax.random.split(problem.key(_DESCENT), self.members),
-            "draws",
-            draws,
-        )
-        vectors = draws.arrays()["vectors"][:, self.burn_in :]
-        if not vectors.shape[1]:
-            refuse_burn_in(descended, "ConstantSGD")
-        diagonal = rate if rate.ndim == 2 else np.diagonal(rate, axis1=1, axis2=2)
-        settled = descended._replace(losses=descended.losses[:, self.burn_in :])
-        return Fitted(
-            positions=layout.sites(vectors),
-            record={"mode": modes.record}
-            | {
-                "learning_rates": np.round(np.median(diagonal, axis=1), 10).tolist(),
-                "stability": np.round(stable, 6).tolist(),
-                "every": every,
-                "losses": thinned(descended.losses),
-                "seconds": {"draws": round(descended.seconds, 3)},
-            },
-            findings=(*findings, *drift_findings(settled, "ConstantSGD")),
-            interrupted=descended.interrupted or modes.interrupted,
-        )
+
+    def _iterates(self) -> tuple[int, float, str]:
+        return self.draws, 0.0, self.preconditioner
+
+    def _collector(self, starts: np.ndarray) -> "_Draws":
+        return _Draws(starts[:, None][:, :0])
+
+    def _vectors(self, problem: Problem, collector: "_Draws", dtype: Any) -> np.ndarray:
+        return collector.arrays()["vectors"][:, self.burn_in :]
 
 
 class _Draws:

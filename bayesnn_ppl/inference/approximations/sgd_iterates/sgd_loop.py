@@ -17,18 +17,18 @@ from jax.sharding import PartitionSpec as P
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh, manual_axes
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
 from bayesnn_ppl.inference.schedules.simple import evaluate
+from bayesnn_ppl.inference.training.problem import Problem
 
-__all__ = ["Descended", "Descent", "descend"]
+__all__ = ["SGDResult", "SGDSettings", "run_sgd"]
 
 _BLOCK_BYTES, _MOST_ITERATES = 2**24, 256  # of one block
 
 
 @dataclass(frozen=True)
-class Descent:
-    """What is asked of `descend`.
+class SGDSettings:
+    """What is asked of `run_sgd`.
 
     Attributes:
         batch_size: rows of a minibatch, drawn with replacement.
@@ -45,8 +45,8 @@ class Descent:
     iterates: int
 
 
-class Descended(NamedTuple):
-    """What came of it.
+class SGDResult(NamedTuple):
+    """The result.
 
     Attributes:
         losses: (members, iterates), the mean loss per observation over the steps of each.
@@ -72,16 +72,16 @@ class _State(NamedTuple):
     failed: Any
 
 
-def descend(
+def run_sgd(
     problem: Problem,
     starts: np.ndarray,
     rate: np.ndarray,
     layout: Layout,
-    descent: Descent,
+    settings: SGDSettings,
     keys: Any,
     name: str,
     collector: Collector,
-) -> Descended:
+) -> SGDResult:
     r"""Run θ' = θ - c_t P v', v' = μ v + ∇J(θ), from each start; `collector` takes the iterates.
 
         J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
@@ -96,7 +96,7 @@ def descend(
         starts: (members, d).
         rate: P for each member: (members, 1), (members, d) or (members, d, d).
         layout: of the vectors.
-        descent: how, and how often the iterates are looked at.
+        settings: how, and how often the iterates are looked at.
         keys: one PRNG key a member.
         name: for the bar.
         collector: takes vectors (members, k, d), k iterates more.
@@ -109,15 +109,13 @@ def descend(
     check_mesh(mesh, chains=members, rows=mesh.devices.size)  # the data are not spread
     mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
     room = int(np.clip(_BLOCK_BYTES // starts.nbytes, 1, _MOST_ITERATES))
-    advance = partial(
-        _advance,
+    traced = _Traced(
         StaticProgram(problem.model),
         layout,
-        StaticProgram(descent.schedule),
-        descent.batch_size,
+        StaticProgram(settings.schedule),
+        settings.batch_size,
         room,
         mesh,
-        float(descent.momentum),
     )
     # Placed as they come back, or the second block would be compiled once more.
     state, rate, keys = jax.device_put(
@@ -134,87 +132,71 @@ def descend(
         NamedSharding(mesh, P("chain")),
     )
 
+    momentum = float(settings.momentum)
+
     def make(state: _State, count: int) -> Block:
-        new, vectors, losses = advance(
-            state, rate, keys, problem.x, problem.y, np.int32(descent.every), np.int32(count)
-        )
+        shared = (momentum, problem.x, problem.y, np.int32(settings.every), np.int32(count))
+        new, vectors, losses = _advance(traced, state, rate, keys, shared)
         return Block(new, np.asarray(losses)[:, :count], np.asarray(vectors)[:, :count])
 
     done = in_blocks(
         problem,
         state,
         make,
-        total=descent.iterates,
+        total=settings.iterates,
         members=members,
         most=room,
         name=name,
         collector=collector,
     )
     failed = np.asarray(done.state.failed)
-    return Descended(done.losses, failed, done.interrupted, done.asked, done.seconds)
+    return SGDResult(done.losses, failed, done.interrupted, done.asked, done.seconds)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
-def _advance(
-    program: StaticProgram,
-    layout: Layout,
-    schedule: StaticProgram,
-    batch_size: int,
-    room: int,
-    mesh: Mesh,
-    momentum: Any,
-    state: _State,
-    rate: Any,
-    keys: Any,
-    x: Any,
-    y: Any,
-    every: Any,
-    count: Any,
-) -> Any:
-    """`count` ≤ room iterates of every member, `every` steps apart."""
-    one = partial(_one_member, program, layout, schedule, batch_size, room)
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
+@dataclass(frozen=True)
+class _Traced:
+    """What the compiled function is made for, besides shapes; `room` is the most iterates."""
 
-    def batched(state: Any, rate: Any, keys: Any, *shared: Any) -> Any:
+    program: StaticProgram
+    layout: Layout
+    schedule: StaticProgram
+    batch_size: int
+    room: int
+    mesh: Mesh
+
+
+@partial(jax.jit, static_argnums=0)
+def _advance(traced: _Traced, state: _State, rate: Any, keys: Any, shared: Any) -> Any:
+    """Iterates of every member; `shared` are μ, x, y, the steps between them and their number."""
+    on_cpu = traced.mesh.devices.flat[0].platform == "cpu"
+
+    def batched(state: Any, rate: Any, keys: Any, shared: Any) -> Any:
         if on_cpu:  # small matrices are no faster in a batch there
-            return jax.lax.map(lambda own: one(*own, *shared), (state, rate, keys))
-        return jax.vmap(lambda *own: one(*own, *shared))(state, rate, keys)
+            return jax.lax.map(lambda own: _one_member(traced, own, shared), (state, rate, keys))
+        return jax.vmap(lambda *own: _one_member(traced, own, shared))(state, rate, keys)
 
     return jax.shard_map(
         batched,
-        mesh=mesh,
-        in_specs=(*[P("chain")] * 3, *[P()] * 5),
+        mesh=traced.mesh,
+        in_specs=(*[P("chain")] * 3, P()),
         out_specs=P("chain"),
-        axis_names=manual_axes(mesh),
+        axis_names=manual_axes(traced.mesh),
         check_vma=False,
-    )(state, rate, keys, momentum, x, y, every, count)
+    )(state, rate, keys, shared)
 
 
-def _one_member(
-    program: StaticProgram,
-    layout: Layout,
-    schedule: StaticProgram,
-    batch_size: int,
-    room: int,
-    state: _State,
-    rate: Any,
-    key: Any,
-    momentum: Any,
-    x: Any,
-    y: Any,
-    every: Any,
-    count: Any,
-) -> Any:
+def _one_member(traced: _Traced, own: tuple[_State, Any, Any], shared: Any) -> Any:
+    (state, rate, key), (momentum, x, y, every, count) = own, shared
     rows = x.shape[0]
-    loss = jax.value_and_grad(minibatch_loss(program, layout, rows))
+    loss = jax.value_and_grad(minibatch_loss(traced.program, traced.layout, rows))
 
     def step(_: Any, carry: Any) -> Any:
         position, velocity, number, total = carry
-        chosen = jax.random.randint(jax.random.fold_in(key, number), (batch_size,), 0, rows)
+        chosen = jax.random.randint(jax.random.fold_in(key, number), (traced.batch_size,), 0, rows)
         value, gradient = loss(position, x[chosen], y[chosen])
         velocity = momentum * velocity + gradient
         move = rate @ velocity if rate.ndim == 2 else rate * velocity
-        factor = evaluate(schedule.model, number).astype(position.dtype)
+        factor = evaluate(traced.schedule.model, number).astype(position.dtype)
         return position - factor * move, velocity, number + 1, total + value
 
     def iterate(index: Any, carry: Any) -> Any:
@@ -232,5 +214,8 @@ def _one_member(
         return state, vectors.at[index].set(state.position), losses.at[index].set(mean)
 
     dtype = state.position.dtype
-    empty = (jnp.zeros((room, layout.dimension), dtype), jnp.zeros(room, dtype))
+    empty = (
+        jnp.zeros((traced.room, traced.layout.dimension), dtype),
+        jnp.zeros(traced.room, dtype),
+    )
     return jax.lax.fori_loop(0, count, iterate, (state, *empty))

@@ -1,8 +1,7 @@
 """SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from math import ceil
 from typing import Any
 
 import jax
@@ -10,31 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.arguments import readable, whole_number
-from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import (
-    best_rates,
-    drift_findings,
-    reduced_finding,
-    refuse_burn_in,
-    stability,
-    stability_findings,
-)
-from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import Descent, descend
-from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
-    Layout,
-    check_minibatches,
-)
-from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
-    check_mode,
-    find_modes,
-)
-from bayesnn_ppl.inference.approximations.trained_networks.trained import thinned
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.approximations.sgd_iterates.iterates import IteratesOfSGD
 from bayesnn_ppl.inference.schedules.simple import check_schedule
-from bayesnn_ppl.modeling.temperature import Model
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["SWAG", "IterateMoments", "swag_draws"]
 
-_DESCENT, _DRAWS = 0x5357_4147, 0x5357_4148  # streams of randomness
+_SGD, _DRAWS = 0x5357_4147, 0x5357_4148  # streams of randomness
 
 
 class IterateMoments:
@@ -121,7 +102,7 @@ def swag_draws(mean: Any, variance: Any, deviations: Any, keys: Any) -> Any:
 
 @readable
 @dataclass(frozen=True)
-class SWAG:
+class SWAG(IteratesOfSGD):
     r"""Stochastic weight averaging, Gaussian: the law of SGD's iterates around a mode.
 
     From a mode on, SGD goes on at a constant rate, and every `every` steps its iterate θ_i is
@@ -176,26 +157,15 @@ class SWAG:
         (MultiSWAG).
     """
 
-    model: Model | None = None
+    _stream, _stage = _SGD, "iterates"
+
     _: KW_ONLY
-    mode: Any = None
-    members: int = 1
-    learning_rate: float | Callable[[Any], Any] | None = None
     momentum: float = 0.9
-    batch_size: int = 128
     iterates: int = 100
-    every: int | None = None
-    burn_in: int = 10
     rank: int = 20
-    draws: int = 100
 
     def __post_init__(self) -> None:
-        check_mode(self.mode, "SWAG")
-        for name in ("members", "batch_size", "draws"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
-        if self.every is not None:
-            whole_number(self.every, "`every`", at_least=1)
-        whole_number(self.burn_in, "`burn_in`", at_least=0)
+        super().__post_init__()
         whole_number(self.rank, "`rank`", at_least=2)
         if whole_number(self.iterates, "`iterates`", at_least=2) < self.rank:
             raise ValueError(
@@ -206,62 +176,20 @@ class SWAG:
             check_schedule(self.learning_rate, "`learning_rate` of SWAG")
         _check_momentum(self.momentum)
 
-    def solve(self, problem: Problem) -> Fitted:
-        """Train, go on at a constant rate, fit and draw; see `fit`."""
-        layout = Layout.of(problem)
-        check_minibatches(problem, layout, "SWAG")
-        modes = find_modes(problem, self.mode, self.members)
-        starts = layout.vectors(modes.positions)
-        batch = min(self.batch_size, len(problem.x))
-        every = ceil(len(problem.x) / batch) if self.every is None else self.every
-        findings = list(modes.findings)
-        if self.learning_rate is None:
-            rates = best_rates(problem, layout, starts, batch, "none")
-            rate = (1 - self.momentum) * rates.rate
-            schedule: Any = 1.0
-            stable = rates.stability
-            if rates.reduced.any():
-                findings.append(reduced_finding("SWAG", rates.reduced, batch))
-        else:
-            rate = np.ones((self.members, 1), starts.dtype)
-            schedule = self.learning_rate
-            first = schedule(0) if callable(schedule) else schedule
-            # With momentum SGD leaves the mode from 2 (1 + μ) on, and not from 2 on.
-            stable = stability(problem, layout, starts, rate * float(first)) / (1 + self.momentum)
-            findings += stability_findings(stable, "SWAG")
-        moments = IterateMoments(self.rank, self.burn_in)
-        descended = descend(
-            problem,
-            starts,
-            rate,
-            layout,
-            Descent(batch, self.momentum, schedule, every, self.burn_in + self.iterates),
-            jax.random.split(problem.key(_DESCENT), self.members),
-            "iterates",
-            moments,
-        )
-        if len(moments.deviations) < 2:
-            refuse_burn_in(descended, "SWAG")
-        settled = descended._replace(losses=descended.losses[:, self.burn_in :])
-        return Fitted(
-            positions=layout.sites(self._drawn(problem, moments, starts.dtype)),
-            record={"mode": modes.record}
-            | {
-                "learning_rates": np.round(rate[:, 0], 10).tolist(),
-                "stability": np.round(stable, 6).tolist(),
-                "every": every,
-                "iterates": moments.count,
-                "losses": thinned(descended.losses),
-                "seconds": {"iterates": round(descended.seconds, 3)},
-            },
-            findings=(*findings, *drift_findings(settled, "SWAG")),
-            interrupted=descended.interrupted or modes.interrupted,
-        )
+    def _iterates(self) -> tuple[int, float, str]:
+        return self.iterates, self.momentum, "none"
 
-    def _drawn(self, problem: Problem, moments: IterateMoments, dtype: Any) -> np.ndarray:
-        """Draws (members, draws, d)."""
-        mean, variance = moments.mean.astype(dtype), moments.variance.astype(dtype)
-        deviations = np.stack(moments.deviations, axis=1).astype(dtype)
+    def _collector(self, starts: np.ndarray) -> IterateMoments:
+        return IterateMoments(self.rank, self.burn_in)
+
+    def _more_record(self, collector: IterateMoments) -> Mapping[str, Any]:
+        return {"iterates": collector.count}
+
+    def _vectors(self, problem: Problem, collector: IterateMoments, dtype: Any) -> np.ndarray:
+        if len(collector.deviations) < 2:
+            return np.empty((self.members, 0, 0))
+        mean, variance = collector.mean.astype(dtype), collector.variance.astype(dtype)
+        deviations = np.stack(collector.deviations, axis=1).astype(dtype)
         keys = jax.random.split(problem.key(_DRAWS), (self.members, self.draws))
         parts = [swag_draws(*own) for own in zip(mean, variance, deviations, keys, strict=True)]
         return np.stack([np.asarray(part) for part in parts])

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.inference.approximations.trained_networks.shifted_density import MovedLaw
+from bayesnn_ppl.inference.approximations.trained_networks.shifted_density import MovedDistribution
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import clean
 
@@ -70,7 +70,7 @@ class _Anchors(Messenger):
         temperature = msg["infer"].get("likelihood_temperature", 1.0)
         temperature *= msg["infer"].get("posterior_temperature", 1.0)
         step = temperature**0.5 * _normal_scale(law) * xi
-        msg["fn"] = MovedLaw(law, lambda value: value - step)
+        msg["fn"] = MovedDistribution(law, lambda value: value - step)
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "plate" and msg["name"] == "data":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -15,11 +15,9 @@ from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import 
     find_layers,
     mask,
 )
-from bayesnn_ppl.inference.approximations.trained_networks.trained import (
-    TrainedByGradients,
-    thinned,
-)
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import cosine
 
 __all__ = ["Dropout"]
@@ -85,6 +83,7 @@ class Dropout(TrainedByGradients):
         arXiv:1705.07832 (concrete dropout).
     """
 
+    _learning_rate: ClassVar[float] = 3e-3
     _: KW_ONLY
     rate: Any = 0.1
     draws: int = 100
@@ -121,28 +120,21 @@ class Dropout(TrainedByGradients):
                     "inputs that are dropped."
                 )
 
-    def _rates(self) -> tuple[float, float]:
-        learning_rate, decay = super()._rates()
-        return (3e-3 if self.learning_rate is None else learning_rate), decay
-
     def solve(self, problem: Problem) -> Fitted:
         """Train with masks, and draw masks; see `fit`."""
         layers = find_layers(problem.model, problem.summary.latents, problem.x, problem.y)
         layers, given = self._chosen(layers)
         program = DropoutProgram(problem.model, tuple(layers), given)
-        trained = self.train_members(problem, 1, program)
+        trained = self.train_members(problem.of_program(program), 1)
         rates = dict(zip((layer.name for layer in layers), given or (), strict=False))
         if given is None:
             rates = {n.name: float(trained.values[RATE_SITES + n.name][0]) for n in layers}
         points = {n: a for n, a in trained.positions.items() if n in problem.summary.latents}
         return Fitted(
             positions=self._drawn(problem, layers, rates, points),
-            record=self.describe_training(trained)
-            | {
-                "dropout_rates": {name: round(rate, 6) for name, rate in rates.items()},
-                "losses": thinned(trained.losses),
-                "held_out_losses": thinned(trained.held_out_losses),
-            },
+            record=self.record_with_losses(
+                trained, dropout_rates={name: round(rate, 6) for name, rate in rates.items()}
+            ),
             findings=(*self.findings(trained), *_rate_findings(rates, learned=given is None)),
             interrupted=trained.interrupted,
         )

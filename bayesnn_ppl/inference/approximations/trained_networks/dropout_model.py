@@ -13,7 +13,7 @@ from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.inference.approximations.trained_networks.shifted_density import MovedLaw
+from bayesnn_ppl.inference.approximations.trained_networks.shifted_density import MovedDistribution
 from bayesnn_ppl.modeling.dropout_layers import layer_called
 from bayesnn_ppl.modeling.temperature import Model
 
@@ -143,7 +143,7 @@ class _Moves(Messenger):
 
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "sample" and msg["name"] in self.moves:
-            msg["fn"] = MovedLaw(msg["fn"], self.moves[msg["name"]])
+            msg["fn"] = MovedDistribution(msg["fn"], self.moves[msg["name"]])
 
 
 def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any) -> list[Layer]:

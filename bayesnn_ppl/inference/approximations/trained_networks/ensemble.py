@@ -11,8 +11,8 @@ from bayesnn_ppl.core.arguments import readable, whole_number
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
-from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import Trained
 from bayesnn_ppl.modeling.temperature import Model
 
@@ -83,7 +83,7 @@ class Ensemble(TrainedByGradients):
         epochs: the most passes over the data.
         validation_fraction: share of the rows held out.
         patience: epochs without a lower held-out loss; None to train for all epochs.
-        start: "auto", "network" or "prior", see `train`.
+        start: "auto", "network" or "prior", see `TrainingSettings`.
         retries: how often a member that fails is trained again, from another start.
 
     Raises:
@@ -127,17 +127,18 @@ class Ensemble(TrainedByGradients):
                 "out have none. Set validation_fraction=0 and patience=None."
             )
 
-    def _program(self, model: Model, x: Any, y: Any) -> Model:
-        """The program that members are trained on."""
-        if not self.anchored:
-            return model
-        parameters = inspect_model(model, x, y, all_rows=False).parameters
-        return with_anchors(model, parameters, x, y, targets=self.randomised_targets)
+    def train_members(self, problem: Problem, members: int) -> Trained:
+        """Train so many members of the problem's program, or of one with anchors."""
+        if self.anchored:
+            model, parameters = problem.model, problem.summary.parameters
+            options = {"targets": self.randomised_targets}
+            anchored = with_anchors(model, parameters, problem.x, problem.y, **options)
+            problem = problem.of_program(anchored)
+        return super().train_members(problem, members)
 
     def solve(self, problem: Problem) -> Fitted:
         """Train all members; see `fit`."""
-        program = self._program(problem.model, problem.x, problem.y)
-        return self.as_fitted(self.train_members(problem, self.members or _MEMBERS, program))
+        return self.as_fitted(self.train_members(problem, self.members or _MEMBERS))
 
     def starts(
         self,
@@ -179,16 +180,9 @@ class Ensemble(TrainedByGradients):
                 f"The ensemble of `init=` has {self.members} members, but the run has {chains} "
                 "chains, and each starts from a member of its own. Leave `members` out."
             )
-        trained = self.train_on(
-            self._program(model, x, y),
-            x,
-            y,
-            members=chains,
-            seed=seed,
-            float64=float64,
-            mesh=mesh,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"float64": float64, "mesh": mesh, "progress": progress}
+        problem = Problem.of(model, x, y, seed=seed, all_rows=False, **how)
+        trained = self.train_members(problem, chains)
         if trained.interrupted:
             raise KeyboardInterrupt
         self.require_trained(trained)

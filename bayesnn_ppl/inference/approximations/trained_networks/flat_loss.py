@@ -11,9 +11,9 @@ from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 
 from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
 from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["Layout", "check_minibatches", "minibatch_loss"]
 
@@ -65,7 +65,7 @@ class Layout:
 
 
 def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callable[..., Any]:
-    """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `descend`."""
+    """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `run_sgd`."""
     density = MinibatchDensity(program.model, rows, layout.sites, layout.dimension)
 
     def loss(vector: Any, x: Any, y: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import cosine
 
 __all__ = ["MAP"]
@@ -42,7 +43,7 @@ class MAP(TrainedByGradients):
         epochs: passes over the data; None for as many as make 10 000 steps.
         validation_fraction, patience: with both, training stops after so many epochs without a
             lower loss of the rows held out, and the best epoch is kept.
-        start: "auto", "network" or "prior", see `training.train`.
+        start: "auto", "network" or "prior", see `TrainingSettings`.
         retries: how often a training that fails is begun again, from another start.
 
     Raises:
@@ -58,13 +59,10 @@ class MAP(TrainedByGradients):
     """
 
     takes_noise: ClassVar[bool] = True  # augmented inputs and live dropout, fresh each step
+    _learning_rate: ClassVar[float] = 3e-3
     _: KW_ONLY
     schedule: Callable[[Any], Any] | None = cosine
     batch_size: int | None = 128
-
-    def _rates(self) -> tuple[float, float]:
-        learning_rate, decay = super()._rates()
-        return (3e-3 if self.learning_rate is None else learning_rate), decay
 
     def solve(self, problem: Problem) -> Fitted:
         """Train one member; see `fit`."""

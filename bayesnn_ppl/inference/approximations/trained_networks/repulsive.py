@@ -19,10 +19,16 @@ from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
     minibatch_loss,
 )
 from bayesnn_ppl.inference.approximations.trained_networks.stein import stein_direction
-from bayesnn_ppl.inference.approximations.trained_networks.trained import still_falling, thinned
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.approximations.trained_networks.trained import (
+    interrupted_finding,
+    still_falling,
+    thinned,
+)
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
 from bayesnn_ppl.inference.training.plan import make_training_plan
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.network_initialisers import member_starts
 from bayesnn_ppl.modeling.temperature import Model
@@ -69,7 +75,7 @@ class Repulsive:
         batch_size: rows of a minibatch, drawn with replacement and the same for all members;
             None for all rows.
         epochs: so many times N/B steps; None for as many as make 10 000 steps.
-        start: "auto", "network" or "prior", see `training.train`.
+        start: "auto", "network" or "prior", see `TrainingSettings`.
 
     Raises:
         TypeError, ValueError: an argument is not what it must be, or the program's density is not
@@ -129,27 +135,17 @@ class Repulsive:
         layout = Layout.of(problem)
         if batch is not None:
             check_minibatches(problem, layout, "A repulsive ensemble")
-        plan = make_training_plan(
-            problem.model,
-            problem.x,
-            problem.y,
-            members=self.members,
-            seed=problem.seed,
+        settings = TrainingSettings(
             optimiser=optimiser,
             epochs=epochs,
             batch_size=batch,
-            objective="posterior",
             schedule=self.schedule,
-            validation_fraction=0.0,
-            patience=None,
             start=self.start,
-            retries=0,
-            float64=problem.float64,
-            mesh=None,
         )
+        plan = make_training_plan(problem, settings, self.members)
         recipe = plan.recipe
         starts = member_starts(
-            recipe.model, recipe.latents, recipe.start, plan.keys(0), *plan.data[:2]
+            recipe.model, recipe.latents, recipe.settings.start, plan.keys(0), *plan.data[:2]
         )
         advance = partial(
             _advance,
@@ -181,7 +177,7 @@ class Repulsive:
                 "learning_rate": rate if self.optimiser is None else None,
                 "schedule": None if self.schedule is None else describe(self.schedule),
                 "epochs": epochs,
-                "start": plan.recipe.start,
+                "start": recipe.settings.start,
                 "losses": thinned(losses[None]),
                 "seconds": {"train": round(done.seconds, 3)},
             },
@@ -202,10 +198,7 @@ class Repulsive:
                 )
             )
         if interrupted:
-            made = int(np.isfinite(losses).sum())
-            found.append(
-                Finding("doubt", f"Training was interrupted after {made} of {len(losses)} epochs.")
-            )
+            found.append(interrupted_finding(losses[None]))
         if finite and not interrupted and still_falling(losses):
             found.append(
                 Finding(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +12,12 @@ import numpy as np
 from bayesnn_ppl.core.arguments import positive, readable, whole_number
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.trained_networks.sngp_model import WEIGHTS, with_features
-from bayesnn_ppl.inference.approximations.trained_networks.trained import (
-    TrainedByGradients,
-    thinned,
-)
-from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import cosine
+from bayesnn_ppl.modeling.contract import inspect_model
 from bayesnn_ppl.modeling.temperature import ColdModel, Model
 
 __all__ = ["SNGP"]
@@ -80,6 +78,7 @@ class SNGP(TrainedByGradients):
         large-scale kernel machines.
     """
 
+    _learning_rate: ClassVar[float] = 3e-3
     _: KW_ONLY
     features: int = 256
     length_scale: float | None = None
@@ -97,10 +96,6 @@ class SNGP(TrainedByGradients):
             positive(getattr(self, name), f"`{name}`")
         if self.length_scale is not None:
             positive(self.length_scale, "`length_scale`")
-
-    def _rates(self) -> tuple[float, float]:
-        learning_rate, decay = super()._rates()
-        return (3e-3 if self.learning_rate is None else learning_rate), decay
 
     def program(self, x: Any, y: Any, *, seed: int = 0) -> Model:
         """The program that is trained and predicted with, of a fit with the same seed.
@@ -143,7 +138,7 @@ class SNGP(TrainedByGradients):
         """Train, and draw the last layer; see `fit`."""
         shapes = problem.summary.latents
         program = self._built(problem.model, shapes, problem.x, problem.y, problem.seed)
-        trained = self.train_members(problem, 1, program)
+        trained = self.train_members(problem.of_program(program), 1)
         mode = {name: np.asarray(a[0]) for name, a in trained.positions.items()}
         gradient, hessian = _curvature(
             StaticProgram(program),
@@ -172,13 +167,11 @@ class SNGP(TrainedByGradients):
         positions[WEIGHTS] = drawn.reshape(1, self.draws, *shape).astype(mode[WEIGHTS].dtype)
         return Fitted(
             positions=positions,
-            record=self.describe_training(trained)
-            | {
-                "features": self.features,
-                "newton_step": round(float(np.linalg.norm(centre - weights)), 6),
-                "losses": thinned(trained.losses),
-                "held_out_losses": thinned(trained.held_out_losses),
-            },
+            record=self.record_with_losses(
+                trained,
+                features=self.features,
+                newton_step=round(float(np.linalg.norm(centre - weights)), 6),
+            ),
             findings=(*self.findings(trained), *_curvature_findings(indefinite, finite)),
             interrupted=trained.interrupted,
             model=program,

@@ -9,7 +9,8 @@ from numpyro.infer.util import unconstrain_fn
 from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import variable_names
 

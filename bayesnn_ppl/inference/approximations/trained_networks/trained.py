@@ -3,17 +3,25 @@
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.inference.training.trainer import Trained, train
 from bayesnn_ppl.modeling.temperature import Model
 
-__all__ = ["TrainedByGradients", "not_negative", "still_falling", "thinned"]
+__all__ = [
+    "TrainedByGradients",
+    "interrupted_finding",
+    "not_negative",
+    "still_falling",
+    "thinned",
+]
 
 _OBJECTIVES = ("likelihood", "posterior")
 _STEPS = 10_000  # of a training whose epochs are not given
@@ -27,6 +35,7 @@ _SETTLED_NATS, _SETTLED_SHARE = 0.01, 0.02
 class TrainedByGradients:
     """Settings of the trainer; see the approximations that have them."""
 
+    _learning_rate: ClassVar[float] = 1e-3  # of AdamW, where none is given
     model: Model | None = None
     _: KW_ONLY
     objective: str = "posterior"
@@ -75,7 +84,7 @@ class TrainedByGradients:
         """Learning rate and weight decay of AdamW."""
         decay = 1e-3 if self.objective == "likelihood" else 0.0
         return (
-            1e-3 if self.learning_rate is None else float(self.learning_rate),
+            self._learning_rate if self.learning_rate is None else float(self.learning_rate),
             decay if self.weight_decay is None else float(self.weight_decay),
         )
 
@@ -87,36 +96,15 @@ class TrainedByGradients:
         learning_rate, weight_decay = self._rates()
         return optax.adamw(learning_rate, b1=0.9, b2=0.999, weight_decay=weight_decay)
 
-    def epochs_for(self, rows: int) -> int:
-        """The epochs given, or as many as make 10 000 steps."""
-        if self.epochs is not None:
-            return self.epochs
-        batch = rows if self.batch_size is None else min(self.batch_size, rows)
-        return math.ceil(_STEPS / max(rows // batch, 1))
-
-    def train_members(self, problem: Problem, members: int, model: Model | None = None) -> Trained:
-        """Train so many members of the problem's program, or of another one on its data."""
-        return self.train_on(
-            problem.model if model is None else model,
-            problem.x,
-            problem.y,
-            members=members,
-            seed=problem.seed,
-            float64=problem.float64,
-            mesh=problem.mesh,
-            progress=problem.progress,
-            callback=problem.callback,
-            record=problem.record,
-        )
-
-    def train_on(self, model: Model, x: Any, y: Any, **how: Any) -> Trained:
-        """Train by these settings; `how` has the other arguments of `train`."""
-        return train(
-            model,
-            x,
-            y,
+    def train_members(self, problem: Problem, members: int) -> Trained:
+        """Train so many members of the problem's program by these settings."""
+        rows, epochs = len(problem.x), self.epochs
+        if epochs is None:
+            batch = rows if self.batch_size is None else min(self.batch_size, rows)
+            epochs = math.ceil(_STEPS / max(rows // batch, 1))
+        settings = TrainingSettings(
             optimiser=self._optimiser(),
-            epochs=self.epochs_for(len(x)),
+            epochs=epochs,
             batch_size=self.batch_size,
             objective=self.objective,
             schedule=self.schedule,
@@ -124,24 +112,20 @@ class TrainedByGradients:
             patience=self.patience,
             start=self.start,
             retries=self.retries,
-            **how,
         )
+        return train(problem, settings, members)
 
     def as_fitted(self, trained: Trained) -> Fitted:
         """The members as they are, each a chain of one draw."""
         return Fitted(
             positions={name: value[:, None] for name, value in trained.positions.items()},
-            record=self.describe_training(trained)
-            | {
-                "losses": thinned(trained.losses),
-                "held_out_losses": thinned(trained.held_out_losses),
-            },
+            record=self.record_with_losses(trained),
             findings=self.findings(trained),
             interrupted=trained.interrupted,
         )
 
     def describe_training(self, trained: Trained) -> dict[str, Any]:
-        """How it was trained and what came of it, JSON-ready."""
+        """How it was trained, and the result, JSON-ready."""
         rates = dict(zip(("learning_rate", "weight_decay"), self._rates(), strict=True))
         return {
             "objective": self.objective,
@@ -159,6 +143,11 @@ class TrainedByGradients:
             "attempts": trained.attempts.tolist(),
             "seconds": {name: round(value, 3) for name, value in trained.seconds.items()},
         }
+
+    def record_with_losses(self, trained: Trained, **more: Any) -> dict[str, Any]:
+        """The record of a fit that is this training, and `more`."""
+        losses = {name: thinned(getattr(trained, name)) for name in ("losses", "held_out_losses")}
+        return self.describe_training(trained) | more | losses
 
     def require_trained(self, trained: Trained) -> None:
         """Raise RuntimeError where a member failed at each attempt; the sentence names it."""
@@ -187,13 +176,7 @@ class TrainedByGradients:
                 )
             )
         if trained.interrupted:
-            made = int(np.isfinite(trained.losses).any(axis=0).sum())
-            found.append(
-                Finding(
-                    "doubt",
-                    f"Training was interrupted after {made} of {trained.losses.shape[1]} epochs.",
-                )
-            )
+            found.append(interrupted_finding(trained.losses))
         falling = [i for i in range(len(trained.losses)) if i not in failed and _falls(trained, i)]
         if falling and not trained.interrupted:
             found.append(
@@ -205,6 +188,12 @@ class TrainedByGradients:
                 )
             )
         return tuple(found)
+
+
+def interrupted_finding(losses: np.ndarray) -> Finding:
+    """That the training of these losses, (members, epochs), was cut short."""
+    made = int(np.isfinite(losses).any(axis=0).sum())
+    return Finding("doubt", f"Training was interrupted after {made} of {losses.shape[1]} epochs.")
 
 
 def _falls(trained: Trained, member: int) -> bool:

@@ -1,1 +1,1 @@
-"""The parts of variational inference: targets, families of q, bounds, and the loop that climbs."""
+"""The parts of variational inference: targets, families of q, bounds, and the optimisation loop."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["judge_bound", "judge_weights", "pareto_k", "still_rising", "thinned_losses"]
 
@@ -17,7 +17,7 @@ _MOST_KEPT = 200
 
 
 def still_rising(losses: np.ndarray) -> tuple[bool, float, float]:
-    """Whether the bound rose notably from the middle of a climb to its end.
+    """Whether the bound rose notably from the middle of an optimisation to its end.
 
     The window around the middle is held against the last, each a tenth of all steps. A schedule
     that lowers the rate flattens the end of any curve, so that the last steps alone would always
@@ -48,7 +48,7 @@ def _error(window: np.ndarray) -> float:
 def judge_bound(
     losses: np.ndarray, steps: int, *, failed: bool, interrupted: bool
 ) -> list[Finding]:
-    """Findings about the climb of the bound."""
+    """Findings about the optimisation of the bound."""
     made = len(losses)
     if failed:
         finite = int(np.isfinite(losses).sum())

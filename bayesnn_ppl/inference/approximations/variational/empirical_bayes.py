@@ -1,7 +1,7 @@
 """Empirical Bayes: parameters of the prior that make the data most likely."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpyro.infer import autoguide
 from bayesnn_ppl.core.arguments import readable
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
 from bayesnn_ppl.inference.approximations.variational.variational import Variational
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 
 __all__ = ["EmpiricalBayes", "WithParameters"]
@@ -72,16 +73,12 @@ class EmpiricalBayes(Variational):
             )
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the bound in q and ψ, and draw from q; see `fit`."""
-        return self._fitted(problem, begin_target(self, problem, learn=True))
-
-    def _with_learned(self, fitted: Fitted, problem: Problem, values: Mapping[str, Any]) -> Fitted:
+        """Maximise the bound in q and ψ, and draw from q; see `fit`."""
+        fitted, values = self._fitted(problem, begin_target(self, problem, learn=True))
         arrays = {name: np.asarray(value) for name, value in values.items()}
-        record = dict(fitted.record) | {"learned": {n: a.tolist() for n, a in arrays.items()}}
-        return Fitted(
-            positions=fitted.positions,
-            record=record,
-            findings=fitted.findings,
-            interrupted=fitted.interrupted,
+        learned = {name: a.tolist() for name, a in arrays.items()}
+        return replace(
+            fitted,
+            record={**fitted.record, "learned": learned},
             model=WithParameters(problem.model, arrays),
         )

@@ -12,15 +12,22 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
+from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import Mode, find_mode
+from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
+    Mode,
+    check_mode,
+    find_mode,
+)
 from bayesnn_ppl.inference.approximations.variational.guides.choices import group_sites, size_of
 from bayesnn_ppl.inference.approximations.variational.target import Target, learned_sites
-from bayesnn_ppl.inference.fitting.problem import Finding, Problem
+from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.plan import check_minibatches, resolve_training_start
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.inference.training.settings import check_choices
 from bayesnn_ppl.modeling.network_initialisers import start_position
 
-__all__ = ["Begun", "begin_target"]
+__all__ = ["Begun", "begin_target", "check_beginning"]
 
 _STEPS = 10_000  # where neither steps nor epochs are given
 _LARGEST = 2**28  # numbers of a guide: 1 GB, of which the optimiser keeps three more
@@ -29,7 +36,7 @@ _START = 1  # stream of randomness
 
 @dataclass(frozen=True)
 class Begun:
-    """Where a variational fit begins: everything that was checked and found before it climbs.
+    """Where a variational fit begins: everything that was checked and found before it is optimised.
 
     Attributes:
         target: log p̃.
@@ -50,6 +57,23 @@ class Begun:
     record: Mapping[str, Any]
     findings: tuple[Finding, ...]
     interrupted: bool = False
+
+
+def check_beginning(settings: Any, optimiser: Any) -> None:
+    """Raise TypeError or ValueError unless the settings that variational fits share go together.
+
+    They are `mode`, `start`, `schedule`, `steps`, `epochs`, `batch_size` and `draws`.
+    """
+    check_choices(optimiser, "posterior", settings.schedule, settings.start)
+    check_mode(settings.mode, type(settings).__name__)
+    if settings.mode is not None and settings.start != "auto":
+        raise ValueError(f'`start`="{settings.start}" would be ignored beside `mode`.')
+    whole_number(settings.draws, "`draws`", at_least=1)
+    for name in ("steps", "epochs", "batch_size"):
+        if getattr(settings, name) is not None:
+            whole_number(getattr(settings, name), f"`{name}`", at_least=1, below=2**31)
+    if settings.steps is not None and settings.epochs is not None:
+        raise ValueError("Give `steps` or `epochs`, not both.")
 
 
 def _steps_for(steps: int | None, epochs: int | None, rows: int, batch_size: int | None) -> int:

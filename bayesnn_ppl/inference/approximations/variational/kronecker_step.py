@@ -22,7 +22,7 @@ from bayesnn_ppl.inference.approximations.curvature.prior import prior_curvature
 from bayesnn_ppl.inference.approximations.curvature.selection import kronecker_layers, select
 from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
 from bayesnn_ppl.inference.approximations.variational.target import over_blocks
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
 
 __all__ = ["KroneckerLaw", "KroneckerStep", "ReadLayers", "begin_kronecker", "readable_layers"]
 
@@ -34,7 +34,7 @@ _PRIOR = (
 
 
 class KroneckerLaw(NamedTuple):
-    """q: what a climb changes, but for the units.
+    """q: what the optimisation changes, but for the units.
 
     The coordinates are those of the layers, in the order of the local program, and then all others.
 

@@ -11,7 +11,10 @@ import jax.numpy as jnp
 from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
-from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
+from bayesnn_ppl.inference.approximations.variational.initialisation import (
+    begin_target,
+    check_beginning,
+)
 from bayesnn_ppl.inference.approximations.variational.kronecker_step import (
     begin_kronecker,
     readable_layers,
@@ -20,13 +23,14 @@ from bayesnn_ppl.inference.approximations.variational.natural_step import (
     NaturalStep,
     Precision,
 )
-from bayesnn_ppl.inference.approximations.variational.optimisation_loop import climb
+from bayesnn_ppl.inference.approximations.variational.optimisation_loop import optimise
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
 )
-from bayesnn_ppl.inference.fitting.problem import Fitted, Problem
-from bayesnn_ppl.inference.training.plan import check_choices, check_minibatches
+from bayesnn_ppl.inference.fitting.approximation import Fitted
+from bayesnn_ppl.inference.training.plan import check_minibatches
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -36,13 +40,13 @@ __all__ = ["NaturalGradient"]
 _METHODS = ("vogn", "noisy_adam", "noisy_kfac")
 _REFRESH = 10
 _SIGMA = 0.01
-_CLIMB, _DRAWS = 2, 3  # streams of randomness
+_OPTIMISATION, _DRAWS = 2, 3  # streams of randomness
 
 
 @readable
 @dataclass(frozen=True)
 class NaturalGradient:
-    r"""A normal q climbed along the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.
+    r"""A normal q that follows the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.
 
     On q = N(μ, S⁻¹) the natural gradient of the ELBO is a Newton step with a noisy weight: S moves
     towards the expected curvature of -log p̃, and μ against S⁻¹ times its gradient. S is diagonal
@@ -123,14 +127,7 @@ class NaturalGradient:
             raise ValueError(f"`curvature_rate` must be at most 1, not {self.curvature_rate}.")
         if isinstance(self.momentum, bool) or not 0 <= self.momentum < 1:
             raise ValueError(f"`momentum` must be from 0 up to below 1, not {self.momentum!r}.")
-        check_choices(optax.identity(), "posterior", self.schedule, self.start)
-        if self.mode is not None and not isinstance(self.mode, MAP | Posterior):
-            raise TypeError(
-                "`mode` must be `MAP()`, with settings of your own, or a posterior of the same "
-                f"program, not {self.mode!r}."
-            )
-        if self.mode is not None and self.start != "auto":
-            raise ValueError(f'`start`="{self.start}" would be ignored beside `mode`.')
+        check_beginning(self, optax.identity())
         if self.refresh is not None:
             whole_number(self.refresh, "`refresh`", at_least=1)
             if self.method != "noisy_kfac":
@@ -138,15 +135,9 @@ class NaturalGradient:
                     f'`refresh` is that of method="noisy_kfac" and would be ignored by '
                     f'"{self.method}". Leave it out.'
                 )
-        whole_number(self.draws, "`draws`", at_least=1)
-        for name in ("steps", "epochs", "batch_size"):
-            if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1, below=2**31)
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("Give `steps` or `epochs`, not both.")
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the ELBO, and draw from q; see `fit`."""
+        """Maximise the ELBO, and draw from q; see `fit`."""
         if problem.summary.local:
             raise ValueError(
                 f"The latent sites {list(problem.summary.local)} have one value for each row; "
@@ -169,7 +160,7 @@ class NaturalGradient:
         )
         x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
         mean = begun.target.flatten(begun.z)
-        _check_independence(step, mean, problem.key(_CLIMB), x, y)
+        _check_independence(step, mean, problem.key(_OPTIMISATION), x, y)
         method: Any = step
         first: Any = Precision(mean, jnp.full_like(mean, self.sigma_init**-2))
         memory: Any = (jnp.zeros_like(mean), jnp.int32(0))
@@ -180,18 +171,18 @@ class NaturalGradient:
                 begun.z, step, read, sigma=self.sigma_init, refresh=refresh
             )
             record["layers"] = [layer.call.path for layer in method.layers]
-        climbed = climb(
+        result = optimise(
             method,
             first,
             memory,
             problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
-            key=problem.key(_CLIMB),
+            key=problem.key(_OPTIMISATION),
         )
         keys = jax.random.split(problem.key(_DRAWS), self.draws)
-        positions, weights = weighed_draws(method, self.weigh, climbed.parameters, keys, x, y)
-        return conclude(climbed, begun, positions, weights, [], record)
+        positions, weights = weighed_draws(method, self.weigh, result.parameters, keys, x, y)
+        return conclude(result, begun, positions, weights, [], record)
 
 
 @partial(jax.jit, static_argnames="program")

@@ -22,7 +22,7 @@ __all__ = ["NaturalStep", "Precision"]
 
 
 class Precision(NamedTuple):
-    """q = N(μ, 1/s): what a climb changes."""
+    """q = N(μ, 1/s): what the optimisation changes."""
 
     mean: Any
     precision: Any

@@ -11,16 +11,16 @@ import numpy as np
 import optax
 
 from bayesnn_ppl.core.identity import StaticProgram
-from bayesnn_ppl.inference.fitting.problem import Problem
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
 from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches
+from bayesnn_ppl.inference.training.problem import Problem
 
-__all__ = ["Climb", "Climbed", "GradientClimb", "climb"]
+__all__ = ["OptimisationMethod", "OptimisationResult", "GradientMethod", "optimise"]
 
 _BLOCK = 4096  # the most steps of one call
 
 
-class Climb(Protocol):
+class OptimisationMethod(Protocol):
     """A method of optimisation; a value, which the compiled loop is kept for.
 
     `chunk` is the number of steps whose noise is made at a time; `noise(key)` makes it, with that
@@ -39,7 +39,7 @@ class Climb(Protocol):
 
 
 @dataclass(frozen=True)
-class GradientClimb:
+class GradientMethod:
     """Steps of an optax optimiser along the gradient of a family's loss.
 
     Attributes:
@@ -92,8 +92,8 @@ class LoopState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Climbed:
-    """What a climb ended with.
+class OptimisationResult:
+    """The result of an optimisation.
 
     Attributes:
         parameters, memory: after the last step, or before the first that was not finite.
@@ -122,7 +122,7 @@ def _advance(
     total: Any,
 ) -> tuple[LoopState, Any]:
     """`count` ≤ block steps of `total`, or until one is not finite; and their losses."""
-    method: Climb = program.model
+    method: OptimisationMethod = program.model
     chunk = method.chunk
 
     def go_on(carry: Any) -> Any:
@@ -173,8 +173,8 @@ def _advance(
     return state, losses
 
 
-def climb(
-    method: Climb,
+def optimise(
+    method: OptimisationMethod,
     parameters: Any,
     memory: Any,
     problem: Problem,
@@ -182,7 +182,7 @@ def climb(
     steps: int,
     batch_size: int | None,
     key: Any,
-) -> Climbed:
+) -> OptimisationResult:
     """Make so many steps; a second call with equal parts and shapes compiles nothing.
 
     Args:
@@ -223,7 +223,7 @@ def climb(
         said=partial(_bound, rows),
     )
     state = done.state
-    return Climbed(
+    return OptimisationResult(
         state.parameters,
         state.memory,
         done.losses[0, : done.made],

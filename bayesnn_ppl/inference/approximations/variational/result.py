@@ -15,14 +15,14 @@ from bayesnn_ppl.inference.approximations.variational.convergence_checks import 
     thinned_losses,
 )
 from bayesnn_ppl.inference.approximations.variational.initialisation import Begun
-from bayesnn_ppl.inference.approximations.variational.optimisation_loop import Climbed
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted
+from bayesnn_ppl.inference.approximations.variational.optimisation_loop import OptimisationResult
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 
 __all__ = ["conclude", "weighed_draws"]
 
 
 def conclude(
-    climbed: Climbed,
+    result: OptimisationResult,
     begun: Begun,
     positions: Mapping[str, np.ndarray],
     log_weights: np.ndarray | None,
@@ -32,16 +32,16 @@ def conclude(
     """What was found, with its findings."""
     findings = [*begun.findings]
     findings += judge_bound(
-        climbed.losses, begun.steps, failed=climbed.failed, interrupted=climbed.interrupted
+        result.losses, begun.steps, failed=result.failed, interrupted=result.interrupted
     )
     findings += found
     described: dict[str, Any] = {
-        "steps": len(climbed.losses),
+        "steps": len(result.losses),
         "batch_size": begun.batch_size,
         "dimension": begun.target.dimension,
         "begun": dict(begun.record),
-        "losses": thinned_losses(climbed.losses),
-        "seconds": {"climb": round(climbed.seconds, 3)},
+        "losses": thinned_losses(result.losses),
+        "seconds": {"climb": round(result.seconds, 3)},
         **record,
     }
     if log_weights is not None:
@@ -56,7 +56,7 @@ def conclude(
         positions={name: value[None] for name, value in positions.items()},
         record=described,
         findings=tuple(findings),
-        interrupted=climbed.interrupted or begun.interrupted,
+        interrupted=result.interrupted or begun.interrupted,
     )
 
 

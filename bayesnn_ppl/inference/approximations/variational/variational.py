@@ -24,14 +24,21 @@ from bayesnn_ppl.inference.approximations.variational.guides.choices import (
 )
 from bayesnn_ppl.inference.approximations.variational.guides.laplace_guide import laplace_draws
 from bayesnn_ppl.inference.approximations.variational.guides.mean_field import MeanField
-from bayesnn_ppl.inference.approximations.variational.initialisation import Begun, begin_target
-from bayesnn_ppl.inference.approximations.variational.optimisation_loop import GradientClimb, climb
+from bayesnn_ppl.inference.approximations.variational.initialisation import (
+    Begun,
+    begin_target,
+    check_beginning,
+)
+from bayesnn_ppl.inference.approximations.variational.optimisation_loop import (
+    GradientMethod,
+    optimise,
+)
 from bayesnn_ppl.inference.approximations.variational.result import (
     conclude,
     weighed_draws,
 )
-from bayesnn_ppl.inference.fitting.problem import Finding, Fitted, Problem
-from bayesnn_ppl.inference.training.plan import check_choices
+from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.inference.training.trainer import cosine
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -43,7 +50,7 @@ ESTIMATORS = ("reparameterised", "local", "flipout")
 _SIGMA = 0.01
 _FLOW_CLIP = 10.0  # of the loss per row
 # Streams of randomness of one fit.
-_CLIMB, _DRAWS = 2, 3
+_OPTIMISATION, _DRAWS = 2, 3
 
 
 @readable
@@ -53,7 +60,7 @@ class Variational:
 
         ELBO(q) = E_q[log p(y | x, θ)] - KL(q ‖ p) = log p(y | x) - KL(q ‖ p(θ | y, x))
 
-    climbed with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
+    maximised with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
     counts N/B times and the KL once, which is unbiased.
 
     **Temperatures.** q approximates the density that the program states, its temperature once.
@@ -78,7 +85,8 @@ class Variational:
         estimator: of the mean field's gradient, "reparameterised", or drawn for each row: "local"
             (local reparameterisation of dense layers, Flipout elsewhere) or "flipout".
         mode: means begin at this `MAP()`, or at the first draw of this posterior.
-        start: without `mode`, where means begin: "auto", "network" or "prior", see `train`.
+        start: without `mode`, where means begin: "auto", "network" or "prior", see
+            `TrainingSettings`.
         sigma_init: first standard deviation, by default 0.01; narrow, because a network of noisy
             weights says nothing to begin with.
         rank: of "low_rank", by default √d.
@@ -88,8 +96,8 @@ class Variational:
         steps, epochs: how many, one or the other; by default 10 000 steps.
         batch_size: rows of a minibatch; None, or more than there are, for all.
         particles: draws of q for a step.
-        renyi_alpha: climb Rényi's bound of this α ≠ 1 in place of the ELBO, with two particles at
-            least; of minibatches it is a biased estimate.
+        renyi_alpha: maximise Rényi's bound of this α ≠ 1 in place of the ELBO, with two particles
+            at least; of minibatches it is a biased estimate.
         draws: of q, for the posterior.
         weigh: whether the draws' importance ratios are taken: ELBO and Pareto k of the record.
             That is a pass over the data for each draw.
@@ -146,33 +154,20 @@ class Variational:
                 f'estimator="{self.estimator}" never draws all weights at once, so it has no '
                 'importance weights for Rényi\'s bound. Use estimator="reparameterised".'
             )
-        check_choices(self._optimiser(), "posterior", self.schedule, self.start)
+        check_beginning(self, self._optimiser())
         self._check_start()
         whole_number(self.particles, "`particles`", at_least=1)
-        whole_number(self.draws, "`draws`", at_least=1)
         if self.rank is not None:
             whole_number(self.rank, "`rank`", at_least=1)
             groups = self.guide.values() if isinstance(self.guide, Mapping) else (self.guide,)
             low = (autoguide.AutoLowRankMultivariateNormal, "low_rank")
             if not any(part == low[1] or part is low[0] for part in groups):
                 raise ValueError('`rank` is that of guide="low_rank"; leave it out.')
-        for name in ("steps", "epochs", "batch_size"):
-            if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1, below=2**31)
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("Give `steps` or `epochs`, not both.")
         if not isinstance(self.weigh, bool):
             raise TypeError(f"`weigh` must be True or False, not {self.weigh!r}.")
         _check_alpha(self.renyi_alpha, self.particles)
 
     def _check_start(self) -> None:
-        if self.mode is not None and not isinstance(self.mode, MAP | Posterior):
-            raise TypeError(
-                "`mode` must be `MAP()`, with settings of your own, or a posterior of the same "
-                f"program, not {self.mode!r}."
-            )
-        if self.mode is not None and self.start != "auto":
-            raise ValueError(f'`start`="{self.start}" would be ignored beside `mode`.')
         if self.sigma_init is not None:
             positive(self.sigma_init, "`sigma_init`")
         if isinstance(self.guide, autoguide.AutoGuide) and (
@@ -206,36 +201,32 @@ class Variational:
         return adam
 
     def solve(self, problem: Problem) -> Fitted:
-        """Climb the bound, and draw from q; see `fit`."""
-        begun = begin_target(self, problem, learn=False)
-        return self._fitted(problem, begun)
+        """Maximise the bound, and draw from q; see `fit`."""
+        return self._fitted(problem, begin_target(self, problem, learn=False))[0]
 
-    def _fitted(self, problem: Problem, begun: "Begun", **record: Any) -> Fitted:
+    def _fitted(self, problem: Problem, begun: Begun) -> tuple[Fitted, Mapping[str, Any]]:
+        """What was found, and the values of the parameters that the program has of its own."""
+        record: dict[str, Any] = {}
         family = self._family(problem, begun)
         optimiser = self._optimiser()
         first = family.begin(begun.z, begun.psi, problem.x, problem.y)
         if self.estimator != "reparameterised":
             record["layers_by_row"] = self._layers(family, first, problem)
-        method = GradientClimb(family, optimiser, self.schedule)
-        climbed = climb(
+        method = GradientMethod(family, optimiser, self.schedule)
+        result = optimise(
             method,
             first,
             optimiser.init(first),
             problem,
             steps=begun.steps,
             batch_size=begun.batch_size,
-            key=problem.key(_CLIMB),
+            key=problem.key(_OPTIMISATION),
         )
-        positions, log_weights, found = self._draw(family, climbed.parameters, problem)
-        fitted = conclude(climbed, begun, positions, log_weights, found, record)
-        learned = family.target.learned_values(climbed.parameters.psi)
-        return self._with_learned(fitted, problem, learned)
+        positions, log_weights, found = self._draw(family, result.parameters, problem)
+        fitted = conclude(result, begun, positions, log_weights, found, record)
+        return fitted, family.target.learned_values(result.parameters.psi)
 
-    def _with_learned(self, fitted: Fitted, problem: Problem, values: Mapping[str, Any]) -> Fitted:
-        """The result; a program without parameters of its own has learned none."""
-        return fitted
-
-    def _family(self, problem: Problem, begun: "Begun") -> MeanField | Guided:
+    def _family(self, problem: Problem, begun: Begun) -> MeanField | Guided:
         sigma = _SIGMA if self.sigma_init is None else float(self.sigma_init)
         target, rows, batch_size = begun.target, len(problem.x), begun.batch_size
         alpha = None if self.renyi_alpha == 1 else self.renyi_alpha

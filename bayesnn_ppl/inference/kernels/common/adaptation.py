@@ -42,6 +42,10 @@ class DualAveraging(NamedTuple):
         nothing = jnp.zeros_like(step_size)
         return cls(step_size, step_size, jnp.log(10 * step_size), nothing, nothing)
 
+    def current(self, warming: Any) -> Any:
+        """The step size of a draw: ε in the warm-up, ε̄ after it."""
+        return jnp.where(warming, self.step_size, self.averaged)
+
     def update(self, accept_prob: Any, target: float) -> "DualAveraging":
         """The step size after a draw; an acceptance probability of NaN counts as 0."""
         accept_prob = jnp.where(jnp.isnan(accept_prob), 0.0, accept_prob)

@@ -29,8 +29,9 @@ from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDens
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["ModelKernel", "has_accept_step"]
+__all__ = ["ModelKernel", "has_accept_step", "needs_all_rows"]
 
+_ALL_ROWS = "needs the log density of all rows"
 # Kernels of NumPyro that accept, choose from a tree, slice, or draw from a conditional, which in
 # CustomGibbs is the caller's. HMCECS is not among them: its estimate of the likelihood has a target
 # of its own.
@@ -43,16 +44,20 @@ class ModelKernel(MCMCKernel):
 
     A subclass gives two pure functions: `_start`, the state at a point, and `_draw`, one draw.
     Both see one chain; keys of many chains are batched here, as NumPyro's "vectorized" wants it.
-    The state is a NamedTuple with at least `rng_key`, and `z` (site -> unconstrained value).
+    The state is a NamedTuple with at least `rng_key`, `z` (site -> unconstrained value), and last
+    `statistics` (name -> array), which the next draw does not read.
+
+    The class attributes say what a kernel is; whoever runs or judges it reads them.
 
     Attributes:
         accept_step: whether a Metropolis step leaves the target exactly unchanged. Without one the
             step size, or the noise of minibatches, biases the draws, and a diagnosis asks for
             temperatures.
+        recorded: the statistics that a run keeps of every draw.
     """
 
     accept_step: bool = False
-    _counts_divergences: bool = False  # whether its state says so, in a field `diverging`
+    recorded: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -66,11 +71,11 @@ class ModelKernel(MCMCKernel):
                 f"{type(self).__name__} takes a NumPyro program, a function of (x, y), "
                 f"not {model!r}."
             )
-        self._model, self._init_strategy = model, init_strategy
+        self._model, self.init_strategy = model, init_strategy
         if rows_at_once is not None:
             what = f"`rows_at_once` of {type(self).__name__}"
             rows_at_once = whole_number(rows_at_once, what, at_least=1)
-        self._rows_at_once = rows_at_once
+        self.rows_at_once = rows_at_once  # at most, of the data; None for all
         self._num_warmup: int | None = None
         self._postprocess: Any = None
 
@@ -79,9 +84,21 @@ class ModelKernel(MCMCKernel):
         return self._model
 
     @property
-    def rows_at_once(self) -> int | None:
-        """The most rows of the data that are looked at together; None for all."""
-        return self._rows_at_once
+    def kinetic_distribution(self) -> str:
+        """By which a kinetic temperature of its momenta is judged; "none" without momenta.
+
+        Others are "BAOAB", "OBABO", "symplectic Euler" and "thermostat".
+        """
+        return "none"
+
+    @property
+    def needs_all_rows(self) -> str | None:
+        """Why a draw needs the exact density of all rows, as a verb phrase; None: it does not.
+
+        A kernel that does not can be given its rows a few at a time, and models whose log density
+        is random in training.
+        """
+        return _ALL_ROWS
 
     @property
     def sample_field(self) -> str:
@@ -90,7 +107,7 @@ class ModelKernel(MCMCKernel):
     @property
     def default_fields(self) -> tuple[str, ...]:
         """What `numpyro.infer.MCMC` collects unasked: its summary counts divergences of these."""
-        return ("z", "diverging") if self._counts_divergences else ("z",)
+        return ("z", "diverging") if "diverging" in self.recorded else ("z",)
 
     def wrap_model(self, wrapper: Callable[..., Any]) -> Self:
         """A copy that has never run, on `wrapper(model)`."""
@@ -137,7 +154,7 @@ class ModelKernel(MCMCKernel):
             rng_key,
             clean(self._model),
             dynamic_args=True,
-            init_strategy=self._init_strategy,
+            init_strategy=self.init_strategy,
             model_args=self._first_rows(model_args),
             model_kwargs=dict(model_kwargs),
             validate_grad=init_params is None,
@@ -164,13 +181,13 @@ class ModelKernel(MCMCKernel):
 
     def _first_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What a start is tried on: the whole data, or a block of it."""
-        if self._rows_at_once is None:
+        if self.rows_at_once is None:
             return args
-        return tuple(None if a is None else a[: self._rows_at_once] for a in args)
+        return tuple(None if a is None else a[: self.rows_at_once] for a in args)
 
     def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
         density = Density.at(self._model, args, kwargs, z)
-        rows = self._rows_at_once
+        rows = self.rows_at_once
         if rows is None or (args and args[0].shape[0] <= rows):
             return density
         return BlockwiseDensity.of(density, rows)
@@ -182,6 +199,11 @@ class ModelKernel(MCMCKernel):
     @abstractmethod
     def _draw(self, state: Any, density: Density) -> Any:
         """The state one draw later."""
+
+
+def needs_all_rows(kernel: MCMCKernel) -> str | None:
+    """`ModelKernel.needs_all_rows`; kernels of somebody else do."""
+    return kernel.needs_all_rows if isinstance(kernel, ModelKernel) else _ALL_ROWS
 
 
 def has_accept_step(kernel: MCMCKernel) -> bool | None:

@@ -36,11 +36,10 @@ class ChEESState(NamedTuple):
             computed twice.
         rng_key: one key for the whole ensemble.
         iteration: draws made, warm-up included.
-        potential_energy, energy: U and the Hamiltonian of the draw, (chain,).
-        accept_prob, diverging: of the proposal of the draw, (chain,).
-        num_steps, step_size, trajectory_length: leapfrogs (and gradients) of the draw, ε, and
-            their product; each the same for all chains, (chain,).
         adaptation: what is learned.
+        statistics: each of shape (chain,): potential_energy and energy, U and the Hamiltonian of
+            the draw; accept_prob and diverging, of its proposal; num_steps, step_size and
+            trajectory_length, leapfrogs (and gradients), ε, and their product, the same for all.
     """
 
     z: Any
@@ -48,14 +47,8 @@ class ChEESState(NamedTuple):
     terms: Terms
     rng_key: Any
     iteration: Any
-    potential_energy: Any
-    energy: Any
-    accept_prob: Any
-    diverging: Any
-    num_steps: Any
-    step_size: Any
-    trajectory_length: Any
     adaptation: Adaptation
+    statistics: Any
 
 
 class ChEES(ModelKernel):
@@ -99,7 +92,9 @@ class ChEES(ModelKernel):
     """
 
     accept_step = True
-    _counts_divergences = True
+    recorded = (
+        "diverging", "energy", "potential_energy", "num_steps", "accept_prob", "step_size"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -188,25 +183,27 @@ class ChEES(ModelKernel):
             terms=terms,
             rng_key=key,
             iteration=jnp.zeros((), jnp.int32),
-            potential_energy=potential,
-            energy=potential,
-            accept_prob=zeros,
-            diverging=jnp.zeros(chains, bool),
-            num_steps=jnp.zeros(chains, jnp.int32),
-            step_size=jnp.full(chains, self._step_size, dtype),
-            trajectory_length=zeros,
             adaptation=Adaptation.start(
                 points,
                 step_size=self._step_size,
                 trajectory_length=length,
                 diagonal=self._mass == "diagonal",
             ),
+            statistics={
+                "potential_energy": potential,
+                "energy": potential,
+                "accept_prob": zeros,
+                "diverging": jnp.zeros(chains, bool),
+                "num_steps": jnp.zeros(chains, jnp.int32),
+                "step_size": jnp.full(chains, self._step_size, dtype),
+                "trajectory_length": zeros,
+            },
         )
 
     def _draw(self, state: ChEESState, density: Density) -> ChEESState:
         learned = state.adaptation
         warming = state.iteration < self._num_warmup
-        step = jnp.where(warming, learned.step.step_size, learned.step.averaged)
+        step = learned.step.current(warming)
         step = jnp.maximum(step, jnp.finfo(step.dtype).tiny).astype(learned.log_length.dtype)
         length = jnp.exp(jnp.where(warming, learned.log_length, learned.averaged_log_length))
         share = 1 - self._jitter + self._jitter * van_der_corput(state.iteration + 1)
@@ -261,14 +258,16 @@ class ChEES(ModelKernel):
             terms=terms,
             rng_key=key,
             iteration=state.iteration + 1,
-            potential_energy=potential,
-            energy=potential + 0.5 * (momenta_after**2).sum(axis=1),
-            accept_prob=decision.accept_prob,
-            diverging=decision.diverging,
-            num_steps=jnp.broadcast_to(leapfrogs, chains),
-            step_size=jnp.broadcast_to(step, chains),
-            trajectory_length=jnp.broadcast_to(leapfrogs * step, chains),
             adaptation=adaptation,
+            statistics={
+                "potential_energy": potential,
+                "energy": potential + 0.5 * (momenta_after**2).sum(axis=1),
+                "accept_prob": decision.accept_prob,
+                "diverging": decision.diverging,
+                "num_steps": jnp.broadcast_to(leapfrogs, chains),
+                "step_size": jnp.broadcast_to(step, chains),
+                "trajectory_length": jnp.broadcast_to(leapfrogs * step, chains),
+            },
         )
 
 

@@ -37,7 +37,7 @@ _WARMUP_LEAPFROGS, _MOST_LEAPFROGS = 1000, 2**20
 
 @named_fields
 class HMCState(NamedTuple):
-    """What the next draw needs, and what a reader wants to know of the last one.
+    """The state of one chain.
 
     Attributes:
         z: site -> unconstrained value.
@@ -46,9 +46,9 @@ class HMCState(NamedTuple):
         iteration: draws made, warm-up included.
         inverse_mass: shape () or (d,).
         averaging, variance: what the warm-up adapts with; None where it does not.
-        energy: the Hamiltonian at the end of the draw.
-        num_steps: leapfrogs, and gradients, of this draw.
-        diverging: the energy error is above 1000, or not finite.
+        statistics: potential_energy; energy, the Hamiltonian at the end of the draw; num_steps,
+            its leapfrogs and gradients; step_size; accept_prob; diverging, whether the energy
+            error is above 1000 or not finite.
     """
 
     z: Any
@@ -59,12 +59,7 @@ class HMCState(NamedTuple):
     inverse_mass: Any
     averaging: DualAveraging | None
     variance: RunningVariance | None
-    step_size: Any
-    potential_energy: Any
-    energy: Any
-    accept_prob: Any
-    num_steps: Any
-    diverging: Any
+    statistics: Any
 
 
 class HMC(ModelKernel):
@@ -109,7 +104,9 @@ class HMC(ModelKernel):
     """
 
     accept_step = True
-    _counts_divergences = True
+    recorded = (
+        "diverging", "energy", "potential_energy", "num_steps", "accept_prob", "step_size"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -188,12 +185,14 @@ class HMC(ModelKernel):
             inverse_mass=inverse_mass,
             averaging=averaging,
             variance=RunningVariance.start(vector) if diagonal else None,
-            step_size=step_size,
-            potential_energy=potential,
-            energy=potential,
-            accept_prob=jnp.zeros((), vector.dtype),
-            num_steps=jnp.zeros((), jnp.int32),
-            diverging=jnp.zeros((), bool),
+            statistics={
+                "step_size": step_size,
+                "potential_energy": potential,
+                "energy": potential,
+                "accept_prob": jnp.zeros((), vector.dtype),
+                "num_steps": jnp.zeros((), jnp.int32),
+                "diverging": jnp.zeros((), bool),
+            },
         )
 
     def _draw(self, state: HMCState, density: Density) -> HMCState:
@@ -203,7 +202,7 @@ class HMC(ModelKernel):
         warming = state.iteration < self._num_warmup
         averaging, step_size = state.averaging, jnp.asarray(self._step_size, dtype)
         if averaging is not None:
-            step_size = jnp.where(warming, averaging.step_size, averaging.averaged)
+            step_size = averaging.current(warming)
         num_leapfrogs = self._leapfrogs(step_size, warming, length_key)
         point, energy, decision = hmc_step(
             start,
@@ -240,12 +239,14 @@ class HMC(ModelKernel):
             inverse_mass=inverse_mass,
             averaging=averaging,
             variance=variance,
-            step_size=step_size,
-            potential_energy=potential_energy(point.terms),
-            energy=energy,
-            accept_prob=decision.accept_prob,
-            num_steps=jnp.asarray(num_leapfrogs, jnp.int32),
-            diverging=decision.diverging,
+            statistics={
+                "step_size": step_size,
+                "potential_energy": potential_energy(point.terms),
+                "energy": energy,
+                "accept_prob": decision.accept_prob,
+                "num_steps": jnp.asarray(num_leapfrogs, jnp.int32),
+                "diverging": decision.diverging,
+            },
         )
 
     def _leapfrogs(self, step_size: Any, warming: Any, key: Any) -> Any:

@@ -1,47 +1,19 @@
 """The Metropolis-adjusted Langevin algorithm on the whole data."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, metropolis, select
+from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import DualAveraging, search_step_size
-from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
+from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import MetropolisKernel, Proposal
 
-__all__ = ["MALA", "MALAState", "mala_proposal"]
-
-
-@named_fields
-class MALAState(NamedTuple):
-    """What the next draw needs, and what a reader wants to know of the last one.
-
-    Attributes:
-        z: site -> unconstrained value.
-        gradient, terms: ∇U(θ), shape (d,), and the terms of log p(θ).
-        iteration: draws made, warm-up included.
-        averaging: the adapted step size; None without adaptation.
-        num_steps: gradients of a draw, 1.
-        diverging: the log acceptance ratio is below -1000, or not finite.
-    """
-
-    z: Any
-    gradient: Any
-    terms: Terms
-    rng_key: Any
-    iteration: Any
-    averaging: DualAveraging | None
-    step_size: Any
-    potential_energy: Any
-    accept_prob: Any
-    num_steps: Any
-    diverging: Any
+__all__ = ["MALA", "mala_proposal"]
 
 
 def mala_proposal(
@@ -78,7 +50,7 @@ def mala_proposal(
     return proposed, proposed_gradient, proposed_terms, ratio
 
 
-class MALA(ModelKernel):
+class MALA(MetropolisKernel):
     """Langevin proposals on the whole data, with an accept step: HMC with one leapfrog.
 
     The law is exp(-U(θ)) of the program, with whatever temperature it has.
@@ -100,8 +72,8 @@ class MALA(ModelKernel):
         Roberts and Tweedie (1996); Roberts and Rosenthal (1998), J. R. Stat. Soc. B 60(1).
     """
 
-    accept_step = True
-    _counts_divergences = True
+    recorded = (*MetropolisKernel.recorded, "num_steps")
+    _proposal_statistics = {"num_steps": jnp.int32}
 
     def __init__(
         self,
@@ -113,75 +85,48 @@ class MALA(ModelKernel):
         init_strategy: Any = init_to_uniform,
         rows_at_once: int | None = None,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
-        self._step_size = positive(step_size, "The step size of MALA")
-        self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of MALA")
-        self._target_accept = fraction(target_accept, "target_accept of MALA")
-
-    def _start(self, key: Any, z: Any, density: Density) -> MALAState:
-        vector = ravel_pytree(z)[0]
-        gradient, terms = density.gradient_and_terms(vector)
-        step_size = jnp.asarray(self._step_size, vector.dtype)
-        averaging = None
-        if self._adapt_step_size:
-            leapfrog_step = jnp.sqrt(2 * step_size)
-            if self._num_warmup:
-                key, search_key = jax.random.split(key)
-                noise = jax.random.normal(search_key, vector.shape, vector.dtype)
-
-                def ratio(step: Any) -> Any:
-                    settings = {"step_size": step**2 / 2}
-                    return mala_proposal(vector, gradient, terms, noise, density, **settings)[-1]
-
-                leapfrog_step = search_step_size(ratio, leapfrog_step)
-            averaging = DualAveraging.start(leapfrog_step)
-            step_size = averaging.step_size**2 / 2
-        return MALAState(
-            z=z,
-            gradient=gradient,
-            terms=terms,
-            rng_key=key,
-            iteration=jnp.zeros((), jnp.int32),
-            averaging=averaging,
+        super().__init__(
+            model,
             step_size=step_size,
-            potential_energy=potential_energy(terms),
-            accept_prob=jnp.zeros((), vector.dtype),
-            num_steps=jnp.ones((), jnp.int32),
-            diverging=jnp.zeros((), bool),
+            adapt_step_size=adapt_step_size,
+            target_accept=target_accept,
+            init_strategy=init_strategy,
+            rows_at_once=rows_at_once,
         )
 
-    def _draw(self, state: MALAState, density: Density) -> MALAState:
-        key, noise_key, accept_key = jax.random.split(state.rng_key, 3)
-        vector = ravel_pytree(state.z)[0]
-        warming = state.iteration < self._num_warmup
-        averaging, step_size = state.averaging, jnp.asarray(self._step_size, vector.dtype)
-        if averaging is not None:
-            step_size = jnp.where(warming, averaging.step_size, averaging.averaged) ** 2 / 2
-        *proposed, ratio = mala_proposal(
-            vector,
-            state.gradient,
-            state.terms,
-            jax.random.normal(noise_key, vector.shape, vector.dtype),
-            density,
-            step_size=step_size,
-        )
-        decision = metropolis(ratio, jax.random.uniform(accept_key, (), vector.dtype))
-        vector, gradient, terms = decision.choose(
-            tuple(proposed), (vector, state.gradient, state.terms)
-        )
-        if averaging is not None:
-            updated = averaging.update(decision.accept_prob, self._target_accept)
-            averaging = select(warming, updated, averaging)
-        return MALAState(
-            z=density.unravel(vector),
-            gradient=gradient,
-            terms=terms,
-            rng_key=key,
-            iteration=state.iteration + 1,
-            averaging=averaging,
-            step_size=step_size,
-            potential_energy=potential_energy(terms),
-            accept_prob=decision.accept_prob,
-            num_steps=jnp.ones((), jnp.int32),
-            diverging=decision.diverging,
-        )
+    def _point(self, vector: Any, density: Density) -> Point:
+        return Point(vector, *density.gradient_and_terms(vector))
+
+    def _begin(self, key: Any, point: Point, density: Density) -> tuple[Any, Any]:
+        if not self._adapt_step_size:
+            return key, None
+        leapfrog_step = jnp.sqrt(2 * jnp.asarray(self._step_size, point.vector.dtype))
+        if self._num_warmup:
+            key, search_key = jax.random.split(key)
+            noise = jax.random.normal(search_key, point.vector.shape, point.vector.dtype)
+
+            def ratio(step: Any) -> Any:
+                return mala_proposal(*point, noise, density, step_size=step**2 / 2)[-1]
+
+            leapfrog_step = search_step_size(ratio, leapfrog_step)
+        return key, DualAveraging.start(leapfrog_step)
+
+    def _step_size_of(self, adaptation: DualAveraging | None, iteration: Any, dtype: Any) -> Any:
+        if adaptation is None:
+            return jnp.asarray(self._step_size, dtype)
+        return adaptation.current(iteration < self._num_warmup) ** 2 / 2
+
+    def _propose(
+        self, point: Point, keys: list[Any], density: Density, step_size: Any, adaptation: Any
+    ) -> Proposal:
+        noise = jax.random.normal(keys[0], point.vector.shape, point.vector.dtype)
+        *proposed, ratio = mala_proposal(*point, noise, density, step_size=step_size)
+        return Proposal(Point(*proposed), ratio, {"num_steps": jnp.ones((), jnp.int32)})
+
+    def _adapted(
+        self, adaptation: DualAveraging | None, accept_prob: Any, made: Any, vector: Any
+    ) -> DualAveraging | None:
+        if adaptation is None:
+            return None
+        updated = adaptation.update(accept_prob, self._target_accept)
+        return select(made <= self._num_warmup, updated, adaptation)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,52 +14,15 @@ from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches, when
+from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches
+from bayesnn_ppl.inference.kernels.full_batch.mclmc_moves import Errors, MCLMCState, move, warm_step
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
-    Point,
+    check_dimension,
+    check_preconditioning,
     direction,
-    refresh,
-    trajectory,
 )
 
 __all__ = ["MCLMC", "MCLMCState"]
-
-
-@named_fields
-class MCLMCState(NamedTuple):
-    """The state of one chain.
-
-    Attributes:
-        z: site -> unconstrained value.
-        velocity, gradient: u and ∇U there, shape (d,).
-        scale: s of the preconditioner, shape (d,), or () without one.
-        potential_energy: U of the draw.
-        energy_error: ΔE of the draw, the sum over its steps (moves that were undone left out).
-        diverging: whether a move of the draw was not finite and was undone.
-        num_steps: gradients of the draw.
-        step_size, length: ε and L.
-        weight: of the step-size rule.
-        iteration: draws made so far, warm-up included.
-        moments, batches: what the warm-up has seen of the positions.
-        rng_key: one key.
-    """
-
-    z: Any
-    velocity: Any
-    gradient: Any
-    scale: Any
-    potential_energy: Any
-    energy_error: Any
-    diverging: Any
-    num_steps: Any
-    step_size: Any
-    length: Any
-    weight: Any
-    iteration: Any
-    moments: Any
-    batches: Any
-    rng_key: Any
 
 
 class MCLMC(ModelKernel):
@@ -116,7 +79,7 @@ class MCLMC(ModelKernel):
         (2024), arXiv:2303.18221; Sommer et al. (2025), ICLR (MILE).
     """
 
-    _counts_divergences = True
+    recorded = ("diverging", "potential_energy", "energy_error", "num_steps", "step_size")
 
     def __init__(
         self,
@@ -146,12 +109,7 @@ class MCLMC(ModelKernel):
             energy_variance_start, "`energy_variance_start` of MCLMC"
         )
         self._energy_variance_end = positive(energy_variance_end, "`energy_variance_end` of MCLMC")
-        if preconditioning not in ("diagonal", "identity"):
-            raise ValueError(
-                '`preconditioning` of MCLMC must be "diagonal" or "identity", '
-                f"not {preconditioning!r}."
-            )
-        self._preconditioning = preconditioning
+        self._preconditioning = check_preconditioning(preconditioning, "MCLMC")
         fractions = (step_size_fraction, variance_fraction, length_fraction)
         names = ("step_size_fraction", "variance_fraction", "length_fraction")
         for name, part in zip(names, fractions, strict=True):
@@ -175,61 +133,71 @@ class MCLMC(ModelKernel):
 
     def _start(self, key: Any, z: Any, density: Density) -> MCLMCState:
         vector, _ = ravel_pytree(z)
-        if vector.size < 2:
-            raise ValueError(
-                "MCLMC needs a program with at least two unconstrained coordinates: the velocity "
-                "lives on a sphere, which in one dimension is two points. This program has "
-                f"{vector.size}. Use NUTS."
-            )
+        check_dimension(vector, "MCLMC")
         key, velocity_key = jax.random.split(key)
         potential, gradient = jax.value_and_grad(density.potential)(vector)
         zero = jnp.zeros((), vector.dtype)
         diagonal = self._preconditioning == "diagonal"
         length = max(math.sqrt(vector.size), 15.0) if self._length is None else self._length
         return MCLMCState(
-            z,
-            direction(jax.random.normal(velocity_key, vector.shape, vector.dtype)),
-            gradient,
-            jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype),
-            potential,
-            zero,
-            jnp.asarray(False),
-            jnp.asarray(0),
-            zero + self._step_size,
-            zero + length,
-            zero,
-            jnp.asarray(0),
-            RunningVariance.start(vector),
-            Batches.start(vector),
-            key,
+            z=z,
+            velocity=direction(jax.random.normal(velocity_key, vector.shape, vector.dtype)),
+            gradient=gradient,
+            potential=potential,
+            scale=jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype),
+            step_size=zero + self._step_size,
+            length=zero + length,
+            weight=zero,
+            moments=RunningVariance.start(vector),
+            batches=Batches.start(vector),
+            iteration=jnp.asarray(0),
+            rng_key=key,
+            statistics={
+                "potential_energy": potential,
+                "energy_error": zero,
+                "diverging": jnp.asarray(False),
+                "num_steps": jnp.asarray(0),
+                "step_size": zero + self._step_size,
+            },
         )
 
     def _draw(self, state: MCLMCState, density: Density) -> MCLMCState:
         key, noise_key = jax.random.split(state.rng_key)
         old, _ = ravel_pytree(state.z)
-        state = state._replace(
-            z=old,
-            energy_error=jnp.zeros_like(state.energy_error),
-            diverging=jnp.asarray(False),
-            num_steps=jnp.asarray(2 * self._steps_per_draw),
-        )
+        errors = Errors(jnp.zeros_like(state.step_size), jnp.asarray(False))
+        state = state._replace(z=old)
         if not self._num_warmup:
-            state = self._move(state, density, noise_key, self._steps_per_draw)
+            state, errors = move(
+                state, errors, density, noise_key, self._steps_per_draw, self._stretch(state)
+            )
         else:
             adaptation = self._adaptation(old.size)
             # Loops of no turns where a `cond` would do: see `when`.
             warm = jnp.where(state.iteration < self._num_warmup, self._steps_per_draw, 0)
             first = state.iteration * self._steps_per_draw
 
-            def warm_step(index: Any, state: MCLMCState) -> MCLMCState:
+            def adapted(index: Any, carry: Any) -> Any:
+                state, errors = carry
                 here = jax.random.fold_in(noise_key, index)
-                state, error = self._step(state, density, here, first + index)
-                return adaptation.step(state, first + index, error)
+                state, errors, error = warm_step(
+                    state, errors, density, here, first + index, self._stretch(state)
+                )
+                return adaptation.step(state, first + index, error), errors
 
-            state = jax.lax.fori_loop(0, warm, warm_step, state)
-            state = self._move(state, density, noise_key, self._steps_per_draw - warm)
+            state, errors = jax.lax.fori_loop(0, warm, adapted, (state, errors))
+            rest = self._steps_per_draw - warm
+            state, errors = move(state, errors, density, noise_key, rest, self._stretch(state))
         return state._replace(
-            z=density.unravel(state.z), iteration=state.iteration + 1, rng_key=key
+            z=density.unravel(state.z),
+            iteration=state.iteration + 1,
+            rng_key=key,
+            statistics={
+                "potential_energy": state.potential,
+                "energy_error": errors.total,
+                "diverging": errors.diverging,
+                "num_steps": jnp.asarray(2 * self._steps_per_draw),
+                "step_size": state.step_size,
+            },
         )
 
     def _adaptation(self, dimension: int) -> Adaptation:
@@ -246,98 +214,9 @@ class MCLMC(ModelKernel):
             tune_length=self._length is None,
         )
 
-    def _step(self, state: MCLMCState, density: Density, key: Any, index: Any) -> tuple[Any, Any]:
-        """One step of the warm-up and its energy error, NaN where the step was undone."""
-        noise_key, velocity_key = jax.random.split(key)
-        stretch = self._stretch(state)
-
-        def turn(velocity: Any) -> Any:
-            noise = _normal(noise_key, velocity)
-            return refresh(velocity, noise, stretch * state.step_size, state.length)
-
-        velocity = when(index % stretch == 0, turn, state.velocity)
-        old = Point(state.z, velocity, state.gradient)
-        moved, kinetic = trajectory(
-            old, density.gradient, steps=1, step_size=state.step_size, scale=state.scale
-        )
-        potential = density.potential(moved.position)
-        error = kinetic + potential - state.potential_energy
-        finite = jnp.isfinite(error) & _sound(moved)
-        point = jax.tree.map(lambda new, old: jnp.where(finite, new, old), moved, old)
-        velocity = when(
-            ~finite, lambda velocity: direction(_normal(velocity_key, velocity)), point.velocity
-        )
-        state = state._replace(
-            z=point.position,
-            velocity=velocity,
-            gradient=point.gradient,
-            potential_energy=jnp.where(finite, potential, state.potential_energy),
-            energy_error=state.energy_error + jnp.where(finite, error, 0.0),
-            diverging=state.diverging | ~finite,
-        )
-        return state, jnp.where(finite, error, jnp.nan)
-
     def _stretch(self, state: MCLMCState) -> Any:
         """Steps from one refreshment to the next, within a draw."""
         if self._refreshments_per_length is None:
             return jnp.asarray(1)
         way = state.length / (state.step_size * self._refreshments_per_length)
         return jnp.clip(way, 1, self._steps_per_draw).astype(int)
-
-    def _move(self, state: MCLMCState, density: Density, key: Any, steps: Any) -> MCLMCState:
-        """`steps` steps at fixed settings; `state.z` is a vector."""
-        velocity_key, key = jax.random.split(key)
-        stretch = self._stretch(state)
-
-        def segment(carry: Any) -> Any:
-            done, point, kinetic, diverging = carry
-            count = jnp.minimum(stretch, steps - done)
-            noise = _normal(jax.random.fold_in(key, done), point.velocity)
-            turned = refresh(point.velocity, noise, count * state.step_size, state.length)
-            moved, change = trajectory(
-                point._replace(velocity=turned),
-                density.gradient,
-                steps=count,
-                step_size=state.step_size,
-                scale=state.scale,
-            )
-            finite = jnp.isfinite(change) & _sound(moved)
-            back = point._replace(velocity=direction(noise))
-            return (
-                done + count,
-                jax.tree.map(lambda new, old: jnp.where(finite, new, old), moved, back),
-                kinetic + jnp.where(finite, change, 0.0),
-                diverging | ~finite,
-            )
-
-        start = Point(state.z, state.velocity, state.gradient)
-        done, point, kinetic, diverging = jax.lax.while_loop(
-            lambda carry: carry[0] < steps,
-            segment,
-            (jnp.asarray(0), start, jnp.zeros_like(state.step_size), jnp.asarray(False)),
-        )
-
-        def finish(_: Any, state: MCLMCState) -> MCLMCState:
-            potential = density.potential(point.position)
-            # A finite gradient where U is not: the whole draw is undone.
-            finite = jnp.isfinite(potential)
-            fresh = direction(_normal(velocity_key, state.velocity))
-            return state._replace(
-                z=jnp.where(finite, point.position, state.z),
-                velocity=jnp.where(finite, point.velocity, fresh),
-                gradient=jnp.where(finite, point.gradient, state.gradient),
-                potential_energy=jnp.where(finite, potential, state.potential_energy),
-                energy_error=jnp.where(finite, kinetic + potential - state.potential_energy, 0.0),
-                diverging=diverging | ~finite,
-            )
-
-        return jax.lax.fori_loop(0, jnp.minimum(done, 1), finish, state)
-
-
-def _normal(key: Any, like: Any) -> Any:
-    return jax.random.normal(key, like.shape, like.dtype)
-
-
-def _sound(point: Point) -> Any:
-    """Whether velocity and gradient are finite; a position is where the velocities before were."""
-    return jnp.isfinite(jnp.vdot(point.velocity, point.gradient))

@@ -24,7 +24,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = ["MINIMAL_NORM", "Point", "direction", "kick", "refresh", "trajectory"]
+__all__ = [
+    "MINIMAL_NORM",
+    "Point",
+    "check_dimension",
+    "check_preconditioning",
+    "direction",
+    "kick",
+    "refresh",
+    "trajectory",
+]
 
 # The first coefficient of the second-order splitting B-A-B-A-B whose error is least.
 MINIMAL_NORM = 0.1931833275037836
@@ -42,6 +51,25 @@ class Point(NamedTuple):
     position: Any
     velocity: Any
     gradient: Any
+
+
+def check_preconditioning(value: object, name: str) -> str:
+    """`value` if it is one of the words; ValueError otherwise."""
+    if value not in ("diagonal", "identity"):
+        raise ValueError(
+            f'`preconditioning` of {name} must be "diagonal" or "identity", not {value!r}.'
+        )
+    return str(value)
+
+
+def check_dimension(vector: Any, name: str) -> None:
+    """Raise ValueError where the velocity of the kernel `name` would have nowhere to turn."""
+    if vector.size < 2:
+        raise ValueError(
+            f"{name} needs a model with at least two unconstrained coordinates: the velocity lives "
+            f"on a sphere, which in one dimension is two points. This model has {vector.size}. "
+            "Use NUTS."
+        )
 
 
 def direction(noise: Any) -> Any:

@@ -61,12 +61,10 @@ class ParallelTemperingState(NamedTuple):
         hot: the replicas at the other temperatures, shape (K - 1, d).
         iteration: draws made, warm-up included.
         averaging: dual averaging of K step sizes; each attribute has shape (K,).
-        potential_energy: U of the draw.
-        accept_prob, diverging: of the Hamiltonian step at T = 1, before the exchange.
-        num_steps: gradients of the draw, of all replicas together.
-        step_size: at T = 1.
-        swap_prob: the probability of exchanging neighbours, shape (K - 1,); only every second
-            pair is tried in one draw.
+        statistics: potential_energy; accept_prob and diverging, of the Hamiltonian step at T = 1,
+            before the exchange; num_steps, gradients of all replicas together; step_size, at
+            T = 1; swap_prob, the probability of exchanging neighbours, shape (K - 1,), of which
+            only every second pair is tried in one draw.
     """
 
     z: Any
@@ -74,12 +72,7 @@ class ParallelTemperingState(NamedTuple):
     rng_key: Any
     iteration: Any
     averaging: DualAveraging
-    potential_energy: Any
-    accept_prob: Any
-    diverging: Any
-    num_steps: Any
-    step_size: Any
-    swap_prob: Any
+    statistics: Any
 
 
 def exchange(swap_prob: Any, uniform: Any, iteration: Any) -> Any:
@@ -137,7 +130,7 @@ class ParallelTempering(ModelKernel):
     """
 
     accept_step = True
-    _counts_divergences = True
+    recorded = ("diverging", "potential_energy", "num_steps", "accept_prob", "step_size")
 
     def __init__(
         self,
@@ -182,12 +175,14 @@ class ParallelTempering(ModelKernel):
             rng_key=key,
             iteration=jnp.zeros((), jnp.int32),
             averaging=jax.vmap(DualAveraging.start)(steps),
-            potential_energy=density.potential(vector),
-            accept_prob=jnp.zeros((), vector.dtype),
-            diverging=jnp.zeros((), bool),
-            num_steps=jnp.zeros((), jnp.int32),
-            step_size=steps[0],
-            swap_prob=jnp.zeros(rungs - 1, vector.dtype),
+            statistics={
+                "potential_energy": density.potential(vector),
+                "accept_prob": jnp.zeros((), vector.dtype),
+                "diverging": jnp.zeros((), bool),
+                "num_steps": jnp.zeros((), jnp.int32),
+                "step_size": steps[0],
+                "swap_prob": jnp.zeros(rungs - 1, vector.dtype),
+            },
         )
 
     def _draw(self, state: ParallelTemperingState, density: Density) -> ParallelTemperingState:
@@ -195,7 +190,7 @@ class ParallelTempering(ModelKernel):
         points = jnp.concatenate([vector[None], state.hot])
         rungs, dtype = points.shape[0], points.dtype
         warming = state.iteration < (self._num_warmup or 0)
-        steps = jnp.where(warming, state.averaging.step_size, state.averaging.averaged)
+        steps = state.averaging.current(warming)
         betas = 1 / jnp.asarray(self._temperatures, dtype)
         key, noise_key, accept_key, length_key, swap_key = jax.random.split(state.rng_key, 5)
         noise = jax.random.normal(noise_key, points.shape, dtype)
@@ -239,10 +234,12 @@ class ParallelTempering(ModelKernel):
             rng_key=key,
             iteration=state.iteration + 1,
             averaging=averaging,
-            potential_energy=potentials[0],
-            accept_prob=decision.accept_prob[0],
-            diverging=decision.diverging[0],
-            num_steps=rungs * (leapfrogs + 1),
-            step_size=steps[0].astype(dtype),
-            swap_prob=swap_prob,
+            statistics={
+                "potential_energy": potentials[0],
+                "accept_prob": decision.accept_prob[0],
+                "diverging": decision.diverging[0],
+                "num_steps": rungs * (leapfrogs + 1),
+                "step_size": steps[0].astype(dtype),
+                "swap_prob": swap_prob,
+            },
         )

@@ -1,44 +1,17 @@
 """Random-walk Metropolis: the oldest Markov chain, for teaching."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, metropolis
-from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
+from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import MetropolisKernel, Proposal
 
-__all__ = ["RandomWalk", "RandomWalkState", "random_walk_proposal"]
-
-
-@named_fields
-class RandomWalkState(NamedTuple):
-    """What the next draw needs, and what a reader wants to know of the last one.
-
-    Attributes:
-        z: site -> unconstrained value.
-        terms: the terms of log p(θ), so that they are not computed twice.
-        iteration: draws made, warm-up included.
-        next_step_size: the proposal's standard deviation in the next draw.
-        step_size: the one of the last draw.
-        diverging: the log acceptance ratio is below -1000, or not finite.
-    """
-
-    z: Any
-    terms: Terms
-    rng_key: Any
-    iteration: Any
-    next_step_size: Any
-    step_size: Any
-    potential_energy: Any
-    accept_prob: Any
-    diverging: Any
+__all__ = ["RandomWalk", "random_walk_proposal"]
 
 
 def random_walk_proposal(
@@ -63,7 +36,7 @@ def random_walk_proposal(
     return proposed, proposed_terms, log_ratio(proposed_terms, terms)
 
 
-class RandomWalk(ModelKernel):
+class RandomWalk(MetropolisKernel):
     """Random-walk Metropolis with Gaussian proposals: no gradient, one density a draw.
 
     The number of draws it needs grows with the dimension, HMC's with its fourth root: fit for a
@@ -87,9 +60,6 @@ class RandomWalk(ModelKernel):
         Comput. 18, section 4.
     """
 
-    accept_step = True
-    _counts_divergences = True
-
     def __init__(
         self,
         model: Callable[..., Any],
@@ -99,57 +69,34 @@ class RandomWalk(ModelKernel):
         target_accept: float = 0.234,
         init_strategy: Any = init_to_uniform,
     ) -> None:
-        super().__init__(model, init_strategy=init_strategy)
-        self._step_size = positive(step_size, "The step size of RandomWalk")
-        self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of RandomWalk")
-        self._target_accept = fraction(target_accept, "target_accept of RandomWalk")
-
-    def _start(self, key: Any, z: Any, density: Density) -> RandomWalkState:
-        vector = ravel_pytree(z)[0]
-        terms = density.terms(vector)
-        step_size = jnp.asarray(self._step_size, vector.dtype)
-        return RandomWalkState(
-            z=z,
-            terms=terms,
-            rng_key=key,
-            iteration=jnp.zeros((), jnp.int32),
-            next_step_size=step_size,
+        super().__init__(
+            model,
             step_size=step_size,
-            potential_energy=potential_energy(terms),
-            accept_prob=jnp.zeros((), vector.dtype),
-            diverging=jnp.zeros((), bool),
+            adapt_step_size=adapt_step_size,
+            target_accept=target_accept,
+            init_strategy=init_strategy,
         )
 
-    def _draw(self, state: RandomWalkState, density: Density) -> RandomWalkState:
-        key, noise_key, accept_key = jax.random.split(state.rng_key, 3)
-        vector = ravel_pytree(state.z)[0]
-        step_size = state.next_step_size
-        proposed, proposed_terms, ratio = random_walk_proposal(
-            vector,
-            state.terms,
-            jax.random.normal(noise_key, vector.shape, vector.dtype),
-            density,
-            step_size=step_size,
+    def _point(self, vector: Any, density: Density) -> Point:
+        return Point(vector, None, density.terms(vector))
+
+    def _begin(self, key: Any, point: Point, density: Density) -> tuple[Any, Any]:
+        return key, jnp.asarray(self._step_size, point.vector.dtype)
+
+    def _step_size_of(self, adaptation: Any, iteration: Any, dtype: Any) -> Any:
+        return adaptation
+
+    def _propose(
+        self, point: Point, keys: list[Any], density: Density, step_size: Any, adaptation: Any
+    ) -> Proposal:
+        noise = jax.random.normal(keys[0], point.vector.shape, point.vector.dtype)
+        vector, terms, ratio = random_walk_proposal(
+            point.vector, point.terms, noise, density, step_size=step_size
         )
-        decision = metropolis(ratio, jax.random.uniform(accept_key, (), vector.dtype))
-        vector, terms = decision.choose((proposed, proposed_terms), (vector, state.terms))
-        made = state.iteration + 1
-        next_step_size = step_size
-        if self._adapt_step_size:
-            gain = (decision.accept_prob - self._target_accept) / jnp.sqrt(
-                made.astype(vector.dtype)
-            )
-            next_step_size = jnp.where(
-                made <= self._num_warmup, step_size * jnp.exp(gain), step_size
-            )
-        return RandomWalkState(
-            z=density.unravel(vector),
-            terms=terms,
-            rng_key=key,
-            iteration=made,
-            next_step_size=next_step_size,
-            step_size=step_size,
-            potential_energy=potential_energy(terms),
-            accept_prob=decision.accept_prob,
-            diverging=decision.diverging,
-        )
+        return Proposal(Point(vector, None, terms), ratio, {})
+
+    def _adapted(self, adaptation: Any, accept_prob: Any, made: Any, vector: Any) -> Any:
+        if not self._adapt_step_size:
+            return adaptation
+        gain = (accept_prob - self._target_accept) / jnp.sqrt(made.astype(vector.dtype))
+        return jnp.where(made <= self._num_warmup, adaptation * jnp.exp(gain), adaptation)

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bayesnn_ppl.core.derivatives import derivatives_along
@@ -15,7 +14,6 @@ from bayesnn_ppl.core.fast_normals import standard_normal, steps_at_once
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import (
-    MinibatchDensity,
     MinibatchGradient,
     full_gradient,
 )
@@ -27,6 +25,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.state import (
     StepSettings,
     StochasticGradientState,
     WholeData,
+    draw_statistics,
 )
 
 __all__ = ["StepSettings", "StochasticGradientKernel", "StochasticGradientState", "WholeData"]
@@ -43,7 +42,8 @@ def step_key(key: Any, number: Any) -> Any:
 class StochasticGradientKernel(StochasticGradientSettings):
     """A kernel whose draw is `steps_per_draw` steps, each on a minibatch.
 
-    A subclass gives `_begin` and `_step`, and, if it has momenta, `_momentum_of` and `_rescale`.
+    A subclass gives `_begin` and `_step`. A momentum is the field `momentum` of its variables, and
+    a gradient that it keeps from step to step the field `gradient`.
 
     Args:
         model: a NumPyro program of `(x, y)`. It is run on the minibatch as its data, with the
@@ -98,17 +98,10 @@ class StochasticGradientKernel(StochasticGradientSettings):
             settings: of this step.
         """
 
-    def _momentum_of(self, variables: Any) -> Any:
-        """The momenta (d,), or None."""
-        return None
-
     def _rescale(self, variables: Any, ratio: Any) -> Any:
         """The variables when M has changed: momenta times `ratio` = √(M_new/M_old)."""
-        return variables
-
-    def _known_gradient(self, variables: Any) -> Any:
-        """∇Û at the position, where a method keeps it from the last step; else None."""
-        return None
+        momentum = getattr(variables, "momentum", None)
+        return variables if momentum is None else variables._replace(momentum=ratio * momentum)
 
     def _finish(
         self,
@@ -129,8 +122,8 @@ class StochasticGradientKernel(StochasticGradientSettings):
         bits = jax.random.bits(seed_key, (2, 2), jnp.uint32)
         minibatches = batches.start(bits[0])
         rows = batches.indices(minibatches, batch_key, 1)[1][0]
-        preconditioner = self._preconditioner.start(position.shape[0], sizes)
-        mass = jnp.asarray(self._preconditioner.mass(preconditioner), position.dtype)
+        preconditioner = self.preconditioner.start(position.shape[0], sizes)
+        mass = jnp.asarray(self.preconditioner.mass(preconditioner), position.dtype)
         index = jnp.zeros((), jnp.int32)
         settings = self._settings(index, data.density.rows, mass, position.dtype)
         gradient = self._minibatch_gradient(data, rows, settings, step_key(batch_key, 0))
@@ -140,15 +133,12 @@ class StochasticGradientKernel(StochasticGradientSettings):
             z=z,
             variables=variables,
             preconditioner=preconditioner,
-            estimator=self._gradient.start(position, self._full_gradient(data, settings)),
+            estimator=self.gradient.start(position, self._full_gradient(data, settings)),
             minibatches=minibatches,
-            kinetic_temperature=self._kinetic_temperature(variables, mass, sizes),
             stopped=jnp.zeros((), bool),
-            step_size=settings.step_size,
-            temperature=settings.temperature,
-            num_steps=jnp.zeros((), jnp.int32),
             iteration=index,
             rng_key=key,
+            statistics=draw_statistics(self.recorded, variables, settings, sizes, index),
         )
 
     def _draw(self, state: StochasticGradientState, density: Density) -> StochasticGradientState:
@@ -162,11 +152,13 @@ class StochasticGradientKernel(StochasticGradientSettings):
             if jnp.issubdtype(leaf.dtype, jnp.floating)
         ]
         stopped = state.stopped | ~jnp.stack(finite).all()
-        return select(stopped, state, after)._replace(
+        kept = select(stopped, state, after)
+        steps = jnp.where(state.stopped, 0, after.statistics["num_steps"])
+        return kept._replace(
             stopped=stopped,
-            num_steps=jnp.where(state.stopped, 0, after.num_steps),
             iteration=after.iteration,
             rng_key=key,
+            statistics={**kept.statistics, "stopped": stopped, "num_steps": steps},
         )
 
     def _inner(
@@ -181,27 +173,27 @@ class StochasticGradientKernel(StochasticGradientSettings):
         size = steps_at_once(most, dimension * self._normals)
         blocks = -(-most // size)
         seeds = jax.random.bits(seed_key, (blocks * size, 2), jnp.uint32)
-        adapts = self._preconditioner.estimated and (
-            self._preconditioner.always or state.iteration < self._num_warmup
+        adapts = self.preconditioner.estimated and (
+            self.preconditioner.always or state.iteration < self._num_warmup
         )
         warmup_steps = self._counts(int(self._num_warmup or 0))[2]
 
         def step(number: Any, normals: Any, carry: Any) -> Any:
             position, variables, preconditioner, estimator = carry
             index = first + number
-            mass = jnp.asarray(self._preconditioner.mass(preconditioner), dtype)
+            mass = jnp.asarray(self.preconditioner.mass(preconditioner), dtype)
             settings = self._settings(index, data.density.rows, mass, dtype)
             minibatch = self._minibatch_gradient(
                 data, rows[number], settings, step_key(key, number)
             )
-            estimator = self._gradient.refresh(
+            estimator = self.gradient.refresh(
                 estimator,
                 position,
                 self._full_gradient(data, settings),
                 index=index,
                 warmup_steps=warmup_steps,
             )
-            gradient = StepGradient(minibatch, partial(self._gradient.estimate, estimator))
+            gradient = StepGradient(minibatch, partial(self.gradient.estimate, estimator))
             if adapts is not False:
                 preconditioner, variables, settings = self._adapt(
                     adapts, preconditioner, position, variables, gradient, normals[0], settings
@@ -232,22 +224,19 @@ class StochasticGradientKernel(StochasticGradientSettings):
             block,
             (position, state.variables, state.preconditioner, state.estimator),
         )
-        mass = jnp.asarray(self._preconditioner.mass(preconditioner), dtype)
+        mass = jnp.asarray(self.preconditioner.mass(preconditioner), dtype)
         last = self._settings(first + count - 1, data.density.rows, mass, dtype)
-        per_step = self._gradients_per_step * self._gradient.gradients_per_step
+        sizes = tuple(leaf.size for leaf in jax.tree.leaves(state.z))
+        gradients = count * self._gradients_per_step * self.gradient.gradients_per_step
+        gradients = jnp.asarray(gradients, jnp.int32)
         return state._replace(
             z=unravel(position),
             variables=variables,
             preconditioner=preconditioner,
             estimator=estimator,
             minibatches=minibatches,
-            kinetic_temperature=self._kinetic_temperature(
-                variables, mass, tuple(leaf.size for leaf in jax.tree.leaves(state.z))
-            ),
-            step_size=last.step_size,
-            temperature=last.temperature,
-            num_steps=jnp.asarray(count * per_step, jnp.int32),
             iteration=state.iteration + 1,
+            statistics=draw_statistics(self.recorded, variables, last, sizes, gradients),
         )
 
     def _adapt(
@@ -261,14 +250,14 @@ class StochasticGradientKernel(StochasticGradientSettings):
         settings: StepSettings,
     ) -> tuple[Any, Any, StepSettings]:
         """The preconditioner after this step's gradient, if it is still learning."""
-        method, old = self._preconditioner, settings.mass
+        method, old = self.preconditioner, settings.mass
         curvature = None
         if method.corrected:
             signs = jnp.sign(normal)
             value, products = derivatives_along(gradient, position, signs[None])
             curvature = signs * products[0]
         else:
-            value = self._known_gradient(variables)
+            value = getattr(variables, "gradient", None)
             value = gradient(position) if value is None else value
         gradient.known.append((position, value))
         updated = method.update(preconditioner, value, settings.index, curvature)
@@ -283,7 +272,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
         self, data: WholeData, rows: Any, settings: StepSettings, key: Any
     ) -> MinibatchGradient:
         """∇Û on the rows, shape (shards, B/shards), with any noise of the program by `key`."""
-        parts = rows.reshape(rows.shape[0], self._sub_batches, -1)
+        parts = rows.reshape(rows.shape[0], self.sub_batches, -1)
         # Every row once, in the order of the data: nothing to gather.
         whole = self._given is None and parts.shape[1] == 1 and rows.size == data.x.shape[0]
 
@@ -294,41 +283,10 @@ class StochasticGradientKernel(StochasticGradientSettings):
             return take_rows(data.x, part), take_rows(data.y, part)
 
         temperature = self._weight_of_jacobians(settings)
-        share = 1 / self._sub_batches
-        return MinibatchGradient(data.density, fetch, self._sub_batches, share, temperature, key)
+        share = 1 / self.sub_batches
+        return MinibatchGradient(data.density, fetch, self.sub_batches, share, temperature, key)
 
     def _full_gradient(self, data: WholeData, settings: StepSettings) -> Callable[[Any], Any]:
-        at_once = max(_AT_ONCE, self._batch_size) if data_shards() == 1 else data.x.shape[0]
+        at_once = max(_AT_ONCE, self.batch_size) if data_shards() == 1 else data.x.shape[0]
         temperature = self._weight_of_jacobians(settings)
         return full_gradient(data.density, data.x, data.y, at_once, temperature)
-
-    def _kinetic_temperature(self, variables: Any, mass: Any, sizes: tuple[int, ...]) -> Any:
-        """mᵀM⁻¹m/d of each site, or None."""
-        momentum = self._momentum_of(variables)
-        if momentum is None:
-            return None
-        energies = jnp.split(momentum**2 / mass, np.cumsum(sizes)[:-1])
-        return jnp.stack([part.mean() for part in energies])
-
-    def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
-        """The data in the program's arguments, and how minibatches are taken of them."""
-        name = type(self).__name__
-        known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
-        if set(known) != {"x", "y"} or known["y"] is None:
-            raise ValueError(
-                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
-                f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
-            )
-        x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])
-        rows = x.shape[0] if self._given is None else self._given
-        shards = data_shards()
-        parts = shards * self._sub_batches
-        if self._batch_size > rows or self._batch_size % parts:
-            raise ValueError(
-                f"`batch_size` of {name} is {self._batch_size}; it must be at most the {rows} rows "
-                f"of the data, and a multiple of {parts}, the number of data shards ({shards}) "
-                f"times `sub_batches` ({self._sub_batches})."
-            )
-        order = self._minibatches if self._given is None else "given"
-        batches = Minibatches(rows, self._batch_size, shards, order)
-        return WholeData(MinibatchDensity.of(density, rows), x, y), batches

@@ -52,7 +52,7 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
         Betancourt (2015), arXiv:1502.01510, on why this cannot be repaired by small steps.
     """
 
-    _kinetic_law = "OBABO"
+    kinetic_distribution = "OBABO"
 
     def __init__(
         self, model: Callable[..., Any], *, num_leapfrogs: int = 100, **settings: Any
@@ -83,15 +83,6 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
         after = gradient(position)
         return position, TrajectoryVariables(momentum - 0.5 * h * after, after)
 
-    def _momentum_of(self, variables: TrajectoryVariables) -> Any:
-        return variables.momentum
-
-    def _rescale(self, variables: TrajectoryVariables, ratio: Any) -> TrajectoryVariables:
-        return variables._replace(momentum=ratio * variables.momentum)
-
-    def _known_gradient(self, variables: TrajectoryVariables) -> Any:
-        return variables.gradient
-
 
 class AcceptanceVariables(NamedTuple):
     """The acceptance probability of the last step, shape ()."""
@@ -119,6 +110,7 @@ class BiasedMinibatchMetropolis(StochasticGradientKernel):
         Bardenet, Doucet and Holmes (2017), arXiv:1505.02827, section 4, for what is right.
     """
 
+    recorded = (*StochasticGradientKernel.recorded, "accept_prob")
     _normals = 2
 
     def _begin(

@@ -21,11 +21,11 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.integrators import (
 
 __all__ = ["Langevin", "LangevinVariables"]
 
-# Integrator -> the law of its momenta, in the words of the thermometers.
 type Integrator = Literal[
     "BAOAB", "OBABO", "symplectic_euler", "BBK", "position_verlet", "leimkuhler_matthews"
 ]
-_KINETIC_LAWS = {
+# Integrator -> the stationary distribution of its momenta, as the temperature diagnostics know it.
+_KINETIC = {
     "BAOAB": "BAOAB",
     "OBABO": "OBABO",
     "symplectic_euler": "symplectic Euler",
@@ -90,13 +90,12 @@ class Langevin(StochasticGradientKernel):
         **settings: Any,
     ) -> None:
         super().__init__(model, **settings)
-        if integrator not in _KINETIC_LAWS:
+        if integrator not in _KINETIC:
             raise ValueError(
                 f"`integrator` of Langevin is {integrator!r}, which is not one of them. "
-                + near_misses(str(integrator), _KINETIC_LAWS)
+                + near_misses(str(integrator), _KINETIC)
             )
-        self._integrator = integrator
-        self._kinetic_law = _KINETIC_LAWS[integrator]
+        self.integrator = integrator
         self._normals = 2 if integrator == "OBABO" else 1
         if integrator == "leimkuhler_matthews":
             if momentum_decay is not None:
@@ -105,19 +104,24 @@ class Langevin(StochasticGradientKernel):
                     f"{momentum_decay!r}` would change nothing. Leave it out, or choose "
                     '`integrator="BAOAB"`.'
                 )
-            self._momentum_decay = 0.0
+            self.momentum_decay = 0.0
             return
         decay = 0.9 if momentum_decay is None else momentum_decay
         zero = integrator != "position_verlet"
-        self._momentum_decay = fraction(decay, "`momentum_decay` of Langevin", zero=zero)
+        self.momentum_decay = fraction(decay, "`momentum_decay` of Langevin", zero=zero)
+
+    @property
+    def kinetic_distribution(self) -> str:
+        """By which the kinetic temperature of its momenta is judged."""
+        return _KINETIC[self.integrator]
 
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any
     ) -> LangevinVariables:
-        if self._integrator == "leimkuhler_matthews":
+        if self.integrator == "leimkuhler_matthews":
             return LangevinVariables(noise=settings.noise * normal)
         momentum = (settings.temperature * settings.mass) ** 0.5 * normal
-        kept = self._integrator in ("BAOAB", "OBABO")
+        kept = self.integrator in ("BAOAB", "OBABO")
         return LangevinVariables(momentum, gradient(position) if kept else None)
 
     def _step(
@@ -134,35 +138,24 @@ class Langevin(StochasticGradientKernel):
             "temperature": settings.temperature,
             "mass": settings.mass,
         }
-        if self._integrator == "leimkuhler_matthews":
+        if self.integrator == "leimkuhler_matthews":
             pair = (variables.noise, noises[0])
             position = leimkuhler_matthews_step(position, gradient(position), pair, **rates)
             return position, LangevinVariables(noise=noises[0])
         rates["momentum_decay"] = scaled_decay(
-            self._momentum_decay, settings.step_size, self._reference_step_size
+            self.momentum_decay, settings.step_size, self._reference_step_size
         )
         momentum = variables.momentum
-        if self._integrator in ("symplectic_euler", "BBK"):
-            step = bbk_step if self._integrator == "BBK" else symplectic_euler_step
+        if self.integrator in ("symplectic_euler", "BBK"):
+            step = bbk_step if self.integrator == "BBK" else symplectic_euler_step
             position, momentum = step(position, momentum, gradient(position), noises[0], **rates)
             return position, LangevinVariables(momentum)
-        if self._integrator == "position_verlet":
+        if self.integrator == "position_verlet":
             moved = position_verlet_step(position, momentum, noises[0], gradient, **rates)
             return moved[0], LangevinVariables(moved[1])
-        if self._integrator == "OBABO":
+        if self.integrator == "OBABO":
             both = (noises[0], noises[1])
             end = obabo_step(position, momentum, variables.gradient, both, gradient, **rates)
         else:
             end = baoab_step(position, momentum, variables.gradient, noises[0], gradient, **rates)
         return end[0], LangevinVariables(*end[1:])
-
-    def _momentum_of(self, variables: LangevinVariables) -> Any:
-        return variables.momentum
-
-    def _rescale(self, variables: LangevinVariables, ratio: Any) -> LangevinVariables:
-        if variables.momentum is None:
-            return variables
-        return variables._replace(momentum=ratio * variables.momentum)
-
-    def _known_gradient(self, variables: LangevinVariables) -> Any:
-        return variables.gradient

@@ -1,7 +1,7 @@
 """Langevin trajectories of minibatch gradients, and an accept step on the whole data at the end."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,13 +32,11 @@ class OBABOVariables(NamedTuple):
         momentum: m, shape (d,).
         gradient: ∇Û at the position, on the minibatch of the step before, shape (d,).
         work: kinetic energy that the leapfrogs of the draw have added, shape ().
-        accept_prob: of the last draw, shape ().
     """
 
     momentum: Any
     gradient: Any
     work: Any
-    accept_prob: Any
 
 
 def obabo_step_with_work(
@@ -111,8 +109,9 @@ class OBABO(StochasticGradientKernel):
     """
 
     accept_step = True
+    recorded = (*StochasticGradientKernel.recorded, "accept_prob")
+    kinetic_distribution = "OBABO"
     _normals = 2
-    _kinetic_law = "OBABO"
 
     def __init__(
         self,
@@ -133,35 +132,23 @@ class OBABO(StochasticGradientKernel):
         step_size = positive(step_size, "`step_size` of OBABO, whose steps are all alike,")
         temperature = positive(temperature, "`temperature` of OBABO, which does not change,")
         super().__init__(model, step_size=step_size, temperature=temperature, **settings)
-        self._momentum_decay = fraction(momentum_decay, "`momentum_decay` of OBABO", zero=True)
-        if self._preconditioner.always:
+        self.momentum_decay = fraction(momentum_decay, "`momentum_decay` of OBABO", zero=True)
+        if self.preconditioner.always:
             raise ValueError(
                 "The preconditioner of OBABO must stand still while draws are made, but "
-                f"{self._preconditioner} goes on moving. Use its frozen mode."
+                f"{self.preconditioner} goes on moving. Use its frozen mode."
             )
-        if isinstance(self._gradient, SVRG):
+        if isinstance(self.gradient, SVRG):
             raise ValueError(
                 "`gradient=SVRG(...)` of OBABO has an anchor that follows the trajectory, which "
                 "then cannot be gone back. Use `ControlVariate()`, whose anchor stays."
             )
 
-    def given_rows(self, rows: int, steps: int) -> Self:
-        """Refused: the accept step needs all rows at once.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(
-            "OBABO accepts or rejects by the potential of all the data, but here rows come a few "
-            'at a time. Use `Langevin(integrator="OBABO")`, without an accept step.'
-        )
-
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any
     ) -> OBABOVariables:
         momentum = (settings.temperature * settings.mass) ** 0.5 * normal
-        zero = jnp.zeros((), momentum.dtype)
-        return OBABOVariables(momentum, gradient(position), zero, zero)
+        return OBABOVariables(momentum, gradient(position), jnp.zeros((), momentum.dtype))
 
     def _step(
         self,
@@ -178,12 +165,11 @@ class OBABO(StochasticGradientKernel):
             (normals[0], normals[1]),
             gradient,
             step_size=settings.step_size,
-            momentum_decay=self._momentum_decay,
+            momentum_decay=self.momentum_decay,
             temperature=settings.temperature,
             mass=settings.mass,
         )
-        work = variables.work + work
-        return position, OBABOVariables(momentum, after, work, variables.accept_prob)
+        return position, OBABOVariables(momentum, after, variables.work + work)
 
     def _finish(
         self,
@@ -195,19 +181,18 @@ class OBABO(StochasticGradientKernel):
         old, new = ravel_pytree(before.z)[0], ravel_pytree(after.z)[0]
         ratio = self._log_ratio(new, old, data) - after.variables.work
         uniform = jax.random.uniform(key, (), new.dtype)
-        decision = metropolis(ratio / self._temperature, uniform)
+        decision = metropolis(ratio / self.temperature, uniform)
         # M may have changed on the way, in the warm-up, and the momentum's law is N(0, T M).
-        masses = (self._preconditioner.mass(s.preconditioner) for s in (after, before))
+        masses = (self.preconditioner.mass(s.preconditioner) for s in (after, before))
         turned = self._rescale(before.variables, -jnp.sqrt(jnp.divide(*masses)))
-        kept = (after.z, after.variables, after.kinetic_temperature)
-        repeated = (before.z, turned, before.kinetic_temperature)
+        kept = (after.z, after.variables, after.statistics["kinetic_temperature"])
+        repeated = (before.z, turned, before.statistics["kinetic_temperature"])
         z, variables, kinetic_temperature = select(decision.accepted, kept, repeated)
+        told = {"kinetic_temperature": kinetic_temperature, "accept_prob": decision.accept_prob}
         return after._replace(
             z=z,
-            variables=variables._replace(
-                work=jnp.zeros_like(ratio), accept_prob=decision.accept_prob
-            ),
-            kinetic_temperature=kinetic_temperature,
+            variables=variables._replace(work=jnp.zeros_like(ratio)),
+            statistics={**after.statistics, **told},
         )
 
     def _log_ratio(self, new: Any, old: Any, data: WholeData) -> Any:
@@ -216,7 +201,7 @@ class OBABO(StochasticGradientKernel):
         at_once = min(rows, _AT_ONCE if data_shards() == 1 else rows)
 
         def of(x: Any, y: Any) -> Any:
-            settings = {"temperature": self._temperature, "share": x.shape[0] / rows}
+            settings = {"temperature": self.temperature, "share": x.shape[0] / rows}
             return log_ratio(*(data.density.terms(end, x, y, **settings) for end in (new, old)))
 
         def part(number: Any, total: Any) -> Any:
@@ -229,12 +214,3 @@ class OBABO(StochasticGradientKernel):
         parts, rest = divmod(rows, at_once)
         total = jax.lax.fori_loop(0, parts, part, jnp.zeros((), new.dtype))
         return total + of(data.x[rows - rest :], data.y[rows - rest :]) if rest else total
-
-    def _momentum_of(self, variables: OBABOVariables) -> Any:
-        return variables.momentum
-
-    def _rescale(self, variables: OBABOVariables, ratio: Any) -> OBABOVariables:
-        return variables._replace(momentum=ratio * variables.momentum)
-
-    def _known_gradient(self, variables: OBABOVariables) -> Any:
-        return variables.gradient

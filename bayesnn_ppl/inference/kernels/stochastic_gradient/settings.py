@@ -9,6 +9,9 @@ from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.core.identity import describe
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
+from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches, data_shards
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import check_estimator
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioner_base import Preconditioner
@@ -16,7 +19,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     Identity,
     check_preconditioner,
 )
-from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings
+from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings, WholeData
 from bayesnn_ppl.inference.schedules.base import Schedule
 from bayesnn_ppl.inference.schedules.simple import check_schedule, evaluate, reference
 from bayesnn_ppl.modeling.temperature import ColdModel
@@ -30,7 +33,13 @@ class StochasticGradientSettings(ModelKernel):
     _normals: int = 1  # standard normal vectors of a step
     _gradients_per_step: int = 1
     _takes_drift: ClassVar[bool] = False  # whether a step adds Γ; methods without momenta can
-    _kinetic_law: str = "none"  # by which the kinetic temperature is judged
+    recorded: tuple[str, ...] = (
+        "num_steps",
+        "step_size",
+        "temperature",
+        "stopped",
+        "kinetic_temperature",
+    )
 
     def __init__(
         self,
@@ -49,21 +58,21 @@ class StochasticGradientSettings(ModelKernel):
     ) -> None:
         super().__init__(model, init_strategy=init_strategy)
         name = type(self).__name__
-        self._step_size = check_schedule(step_size, f"`step_size` of {name}")
-        self._batch_size = whole_number(batch_size, f"`batch_size` of {name}", at_least=1)
-        self._steps_per_draw = _steps(steps_per_draw, f"`steps_per_draw` of {name}")
-        self._temperature = check_schedule(temperature, f"`temperature` of {name}", zero=True)
-        self._noise = check_schedule(noise, f"`noise` of {name}", zero=True)
-        self._preconditioner = check_preconditioner(preconditioner, f"`preconditioner` of {name}")
-        if self._preconditioner.corrected and not self._takes_drift:
+        self.step_size = check_schedule(step_size, f"`step_size` of {name}")
+        self.batch_size = whole_number(batch_size, f"`batch_size` of {name}", at_least=1)
+        self.steps_per_draw = _steps(steps_per_draw, f"`steps_per_draw` of {name}")
+        self.temperature = check_schedule(temperature, f"`temperature` of {name}", zero=True)
+        self.noise = check_schedule(noise, f"`noise` of {name}", zero=True)
+        self.preconditioner = check_preconditioner(preconditioner, f"`preconditioner` of {name}")
+        if self.preconditioner.corrected and not self._takes_drift:
             raise ValueError(
-                f"{name} cannot take the drift Γ of {self._preconditioner}: SGLD does. Use the "
+                f"{name} cannot take the drift Γ of {self.preconditioner}: SGLD does. Use the "
                 "preconditioner frozen, which leaves the posterior as it is."
             )
-        self._gradient = check_estimator(gradient, f"`gradient` of {name}")
-        if self._gradient.full and callable(self._temperature):
+        self.gradient = check_estimator(gradient, f"`gradient` of {name}")
+        if self.gradient.full and callable(self.temperature):
             raise ValueError(
-                f"`temperature` of {name} is a schedule, and {self._gradient} keeps the gradient "
+                f"`temperature` of {name} is a schedule, and {self.gradient} keeps the gradient "
                 "at an anchor, in which the Jacobians of constrained sites have the weight of the "
                 'temperature at that time. Give one number, or `gradient="minibatch"`.'
             )
@@ -72,64 +81,66 @@ class StochasticGradientSettings(ModelKernel):
                 f'`minibatches` of {name} must be "random" or "epoch", not {minibatches!r}. '
                 + near_misses(str(minibatches), ("random", "epoch"))
             )
-        self._minibatches = minibatches
-        self._sub_batches = whole_number(sub_batches, f"`sub_batches` of {name}", at_least=1)
-        if self._batch_size % self._sub_batches:
+        self.minibatches = minibatches
+        self.sub_batches = whole_number(sub_batches, f"`sub_batches` of {name}", at_least=1)
+        if self.batch_size % self.sub_batches:
             raise ValueError(
-                f"`batch_size` of {name} is {self._batch_size}, which does not divide into "
-                f"{self._sub_batches} sub-batches of equal size."
+                f"`batch_size` of {name} is {self.batch_size}, which does not divide into "
+                f"{self.sub_batches} sub-batches of equal size."
             )
-        if isinstance(model, ColdModel) and self._temperature != 1:
+        if isinstance(model, ColdModel) and self.temperature != 1:
             raise ValueError(
                 f"The model is `cold` with T = {model.temperature} and {name} has a temperature "
                 "of its own: two whole-posterior temperatures multiply without a trace. Give the "
                 f"kernel the temperature: `{name}(model, temperature=...)`, without `cold`."
             )
         self._given: int | None = None  # N, where the caller gives each draw its rows
-        self._kinetic_law = type(self)._kinetic_law  # an instance's attributes are recorded
 
     @property
-    def batch_size(self) -> int:
-        """B."""
-        return self._batch_size
+    def needs_all_rows(self) -> str | None:
+        """Why a draw needs the exact density or gradient of all rows; None: it does not."""
+        if self.accept_step:
+            return "accepts or rejects by the log density of all rows"
+        if self.gradient.full:
+            return f"needs gradients of all rows for `gradient={self.gradient}`"
+        return None
 
-    @property
-    def steps_per_draw(self) -> int | tuple[int, ...]:
-        """Steps of a draw, or of several draws in turn."""
-        return self._steps_per_draw
-
-    @property
-    def minibatches(self) -> str:
-        """How rows are taken where a minibatch is not all of them: `random` or `epoch`."""
-        return self._minibatches
+    def with_step_size(self, step_size: float) -> Self:
+        """A copy that has never run, at a step size ε on the summed loss."""
+        fresh: Self = self.wrap_model(lambda model: model)
+        fresh.step_size = step_size
+        return fresh
 
     @property
     def _reference_step_size(self) -> float | None:
         """ε at which a momentum decay is stated; None where it depends on the data."""
-        return reference(self._step_size)
+        return reference(self.step_size)
 
     @property
     def posterior_temperature(self) -> float:
         """T of the whole posterior; of a schedule, the one it arrives at."""
-        return reference(self._temperature)
+        return reference(self.temperature)
 
     @property
     def recorded_settings(self) -> dict[str, Any]:
         """What of the settings is no plain number, in words, for the provenance of a run."""
         values = {
-            "step_size": self._step_size,
-            "learning_rate": getattr(self, "_learning_rate", None),
-            "temperature": self._temperature,
-            "noise": self._noise,
-            "preconditioner": self._preconditioner,
-            "gradient": self._gradient,
+            "step_size": self.step_size,
+            "learning_rate": getattr(self, "learning_rate", None),
+            "temperature": self.temperature,
+            "noise": self.noise,
+            "preconditioner": self.preconditioner,
+            "gradient": self.gradient,
         }
         words = {
             name: describe(value)
             for name, value in values.items()
             if value is not None and not isinstance(value, int | float)
         }
-        return words | {"reference_step_size": self._reference_step_size}
+        return words | {
+            "reference_step_size": self._reference_step_size,
+            "kinetic_law": self.kinetic_distribution,
+        }
 
     def given_rows(self, rows: int, steps: int) -> Self:
         """A copy that is handed the rows of each draw in the order in which it takes them.
@@ -140,26 +151,49 @@ class StochasticGradientSettings(ModelKernel):
                 data shard, the i-th part.
 
         Raises:
-            ValueError: the gradient needs all rows at once, or draws differ in length.
+            ValueError: the kernel needs all rows at once, or draws differ in length.
         """
-        if self._gradient.full:
+        if self.needs_all_rows is not None:
             raise ValueError(
-                f"{type(self).__name__} needs gradients of all rows for "
-                f"`gradient={self._gradient}`, but here rows come a few at a time. Use "
+                f"{type(self).__name__} {self.needs_all_rows}, but here rows come a few at a time. "
+                "Use a kernel without an accept step, such as `Langevin`, with "
                 '`gradient="minibatch"`.'
             )
-        if isinstance(self._steps_per_draw, tuple):
+        if isinstance(self.steps_per_draw, tuple):
             raise ValueError(
                 "Draws of unequal length, `steps_per_draw` with several numbers, cannot be made "
                 "from rows that come a few at a time."
             )
         fresh: Self = self.wrap_model(lambda model: model)
-        fresh._given, fresh._steps_per_draw = rows, steps
+        fresh._given, fresh.steps_per_draw = rows, steps
         return fresh
+
+    def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
+        """The data in the program's arguments, and how minibatches are taken of them."""
+        name = type(self).__name__
+        known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
+        if set(known) != {"x", "y"} or known["y"] is None:
+            raise ValueError(
+                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
+                f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
+            )
+        x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])
+        rows = x.shape[0] if self._given is None else self._given
+        shards = data_shards()
+        parts = shards * self.sub_batches
+        if self.batch_size > rows or self.batch_size % parts:
+            raise ValueError(
+                f"`batch_size` of {name} is {self.batch_size}; it must be at most the {rows} rows "
+                f"of the data, and a multiple of {parts}, the number of data shards ({shards}) "
+                f"times `sub_batches` ({self.sub_batches})."
+            )
+        order = self.minibatches if self._given is None else "given"
+        batches = Minibatches(rows, self.batch_size, shards, order)
+        return WholeData(MinibatchDensity.of(density, rows), x, y), batches
 
     def _counts(self, iteration: Any) -> tuple[int, Any, Any]:
         """The most steps a draw can have, those of this one, and those before it."""
-        steps = self._steps_per_draw
+        steps = self.steps_per_draw
         if isinstance(steps, int):
             return steps, steps, iteration * steps
         before = np.concatenate([[0], np.cumsum(steps)]).astype(np.int32)
@@ -173,8 +207,8 @@ class StochasticGradientSettings(ModelKernel):
     def _settings(self, index: Any, rows: int, mass: Any, dtype: Any) -> StepSettings:
         return StepSettings(
             self._step_size_at(index, rows).astype(dtype),
-            evaluate(self._temperature, index).astype(dtype),
-            evaluate(self._noise, index).astype(dtype),
+            evaluate(self.temperature, index).astype(dtype),
+            evaluate(self.noise, index).astype(dtype),
             mass,
             jnp.zeros((), dtype),
             index,
@@ -182,10 +216,10 @@ class StochasticGradientSettings(ModelKernel):
 
     def _step_size_at(self, index: Any, rows: int) -> Any:
         """ε of a step, for data of N = `rows` rows."""
-        return evaluate(self._step_size, index)
+        return evaluate(self.step_size, index)
 
     def _weight_of_jacobians(self, settings: StepSettings) -> Any:
-        return settings.temperature if callable(self._temperature) else float(self._temperature)
+        return settings.temperature if callable(self.temperature) else float(self.temperature)
 
 
 def _steps(value: Any, what: str) -> int | tuple[int, ...]:

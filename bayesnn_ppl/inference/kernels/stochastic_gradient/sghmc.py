@@ -1,7 +1,7 @@
 """Stochastic-gradient Hamiltonian Monte Carlo."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax.numpy as jnp
 
@@ -65,7 +65,7 @@ class SGHMC(StochasticGradientKernel):
         Wenzel et al. (2020), arXiv:2002.02405; Izmailov et al. (2021), arXiv:2104.14421.
     """
 
-    _kinetic_law = "symplectic Euler"
+    kinetic_distribution = "symplectic Euler"
 
     def __init__(
         self,
@@ -86,17 +86,23 @@ class SGHMC(StochasticGradientKernel):
         if step_size is None:
             given = check_schedule(learning_rate, "`learning_rate` of SGHMC")
         super().__init__(model, step_size=given, batch_size=batch_size, **common)
-        self._step_size, self._learning_rate = step_size, learning_rate
-        self._momentum_decay = fraction(momentum_decay, "`momentum_decay` of SGHMC", zero=True)
+        self.step_size, self.learning_rate = step_size, learning_rate
+        self.momentum_decay = fraction(momentum_decay, "`momentum_decay` of SGHMC", zero=True)
 
     @property
     def _reference_step_size(self) -> float | None:
-        return None if self._step_size is None else reference(self._step_size)
+        return None if self.step_size is None else reference(self.step_size)
+
+    def with_step_size(self, step_size: float) -> Self:
+        """A copy that has never run, at a step size ε on the summed loss."""
+        fresh = super().with_step_size(step_size)
+        fresh.learning_rate = None
+        return fresh
 
     def _step_size_at(self, index: Any, rows: int) -> Any:
-        if self._step_size is None:
-            return evaluate(self._learning_rate, index) / rows
-        return evaluate(self._step_size, index)
+        if self.step_size is None:
+            return evaluate(self.learning_rate, index) / rows
+        return evaluate(self.step_size, index)
 
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any
@@ -125,14 +131,8 @@ class SGHMC(StochasticGradientKernel):
 
     def _decay(self, settings: StepSettings) -> Any:
         """β at the step's size."""
-        given = self._learning_rate if self._step_size is None else self._step_size
-        if not self._momentum_decay or not callable(given):
-            return jnp.asarray(self._momentum_decay, settings.step_size.dtype)
+        given = self.learning_rate if self.step_size is None else self.step_size
+        if not self.momentum_decay or not callable(given):
+            return jnp.asarray(self.momentum_decay, settings.step_size.dtype)
         now = evaluate(given, settings.index).astype(settings.step_size.dtype)
-        return scaled_decay(self._momentum_decay, now, reference(given))
-
-    def _momentum_of(self, variables: SGHMCVariables) -> Any:
-        return variables.momentum
-
-    def _rescale(self, variables: SGHMCVariables, ratio: Any) -> SGHMCVariables:
-        return SGHMCVariables(variables.momentum * ratio)
+        return scaled_decay(self.momentum_decay, now, reference(given))

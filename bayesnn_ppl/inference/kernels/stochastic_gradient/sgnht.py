@@ -147,7 +147,7 @@ def _saturation(x: Any) -> Any:
 class ThermostatKernel(StochasticGradientKernel):
     """What kernels with a thermostat for each coordinate share; see `SGNHT` for the arguments."""
 
-    _kinetic_law = "thermostat"
+    kinetic_distribution = "thermostat"
 
     def __init__(
         self,
@@ -159,11 +159,11 @@ class ThermostatKernel(StochasticGradientKernel):
     ) -> None:
         super().__init__(model, **settings)
         name = type(self).__name__
-        self._momentum_decay = fraction(momentum_decay, f"`momentum_decay` of {name}", zero=True)
+        self.momentum_decay = fraction(momentum_decay, f"`momentum_decay` of {name}", zero=True)
         if thermostat_mass is not None:
             positive(thermostat_mass, f"`thermostat_mass` of {name}")
         self._thermostat_mass = thermostat_mass
-        if not reference(self._temperature) > 0:
+        if not reference(self.temperature) > 0:
             raise ValueError(
                 f"The temperature of {name} must be positive: a thermostat held at T = 0 would "
                 "have to stop every momentum that the gradients make."
@@ -172,23 +172,14 @@ class ThermostatKernel(StochasticGradientKernel):
     @property
     def _injected(self) -> float:
         """A, the friction whose noise is added: (1 - β)/h."""
-        return (1 - self._momentum_decay) / reference(self._step_size) ** 0.5
+        return (1 - self.momentum_decay) / reference(self.step_size) ** 0.5
 
     @property
     def _inertia(self) -> float:
         """Q."""
         if self._thermostat_mass is not None:
             return self._thermostat_mass
-        return _RESPONSE * reference(self._temperature) / self._injected**2
-
-    def _momentum_of(self, variables: ThermostatVariables) -> Any:
-        return variables.momentum
-
-    def _rescale(self, variables: ThermostatVariables, ratio: Any) -> ThermostatVariables:
-        return variables._replace(momentum=ratio * variables.momentum)
-
-    def _known_gradient(self, variables: ThermostatVariables) -> Any:
-        return variables.gradient
+        return _RESPONSE * reference(self.temperature) / self._injected**2
 
 
 class SGNHT(ThermostatKernel):
@@ -232,7 +223,7 @@ class SGNHT(ThermostatKernel):
                 f"`integrator` of SGNHT is {integrator!r}, which is not one of them. "
                 + near_misses(str(integrator), known)
             )
-        self._integrator = integrator
+        self.integrator = integrator
 
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any
@@ -241,7 +232,7 @@ class SGNHT(ThermostatKernel):
         return ThermostatVariables(
             momentum,
             jnp.full_like(momentum, self._injected),
-            gradient(position) if self._integrator == "BADODAB" else None,
+            gradient(position) if self.integrator == "BADODAB" else None,
         )
 
     def _step(
@@ -260,7 +251,7 @@ class SGNHT(ThermostatKernel):
             "mass": settings.mass,
             "thermostat_mass": self._inertia,
         }
-        if self._integrator == "euler":
+        if self.integrator == "euler":
             position, *rest = sgnht_step(
                 position,
                 momentum,

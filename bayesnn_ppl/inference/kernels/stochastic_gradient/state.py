@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+
 from bayesnn_ppl.inference.kernels.common.minibatch_density import (
     MinibatchDensity,
     MinibatchGradient,
 )
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 
-__all__ = ["StepGradient", "StepSettings", "StochasticGradientState", "WholeData"]
+__all__ = [
+    "StepGradient",
+    "StepSettings",
+    "StochasticGradientState",
+    "WholeData",
+    "draw_statistics",
+]
 
 
 class StepSettings(NamedTuple):
@@ -40,13 +49,12 @@ class StochasticGradientState(NamedTuple):
         z: site -> unconstrained value.
         variables: what the method has besides the position: momenta, thermostats.
         preconditioner, estimator, minibatches: states of those.
-        kinetic_temperature: mᵀM⁻¹m/d of each site, in the order of their names; None without
-            momenta.
         stopped: a draw was not finite; the chain stands at the last one that was.
-        step_size, temperature: of the last step.
-        num_steps: minibatch gradients of the draw.
         iteration: draws made, warm-up included.
         rng_key: one key.
+        statistics: kinetic_temperature, mᵀM⁻¹m/d of each site, in the order of their names, where
+            there are momenta; stopped; step_size and temperature, of the last step; num_steps,
+            minibatch gradients of the draw; accept_prob, where something is accepted.
     """
 
     z: Any
@@ -54,13 +62,10 @@ class StochasticGradientState(NamedTuple):
     preconditioner: Any
     estimator: Any
     minibatches: Any
-    kinetic_temperature: Any
     stopped: Any
-    step_size: Any
-    temperature: Any
-    num_steps: Any
     iteration: Any
     rng_key: Any
+    statistics: Any
 
 
 class WholeData(NamedTuple):
@@ -96,3 +101,26 @@ class StepGradient:
     def potential(self, vector: Any) -> Any:
         """Û(θ) of the minibatch."""
         return self._minibatch.potential(vector)
+
+
+def draw_statistics(
+    recorded: tuple[str, ...],
+    variables: Any,
+    last: StepSettings,
+    sizes: tuple[int, ...],
+    gradients: Any,
+) -> dict[str, Any]:
+    """The statistics of a draw whose last step had these settings; `sizes` are those of sites."""
+    told = {
+        "step_size": last.step_size,
+        "temperature": last.temperature,
+        "num_steps": gradients,
+        "stopped": jnp.zeros((), bool),
+    }
+    if "accept_prob" in recorded:
+        told["accept_prob"] = getattr(variables, "accept_prob", jnp.zeros((), last.mass.dtype))
+    momentum = getattr(variables, "momentum", None)
+    if momentum is not None:
+        energies = jnp.split(momentum**2 / last.mass, np.cumsum(sizes)[:-1])
+        told["kinetic_temperature"] = jnp.stack([part.mean() for part in energies])
+    return told

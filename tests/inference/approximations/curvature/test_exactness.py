@@ -22,7 +22,7 @@ def around(approximation, model, **options):
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_structures_that_contain_the_truth_are_exact(structure, temperature):
     model = linear(temperature)
-    law = around(Laplace(model, structure=structure, mode=MODE), model).law
+    law = around(Laplace(model, structure=structure, mode=MODE), model).gaussian
     truth = exact(X, Y, temperature=temperature)
     with arithmetic(float64=True):
         np.testing.assert_allclose(law.mean, truth.mean, atol=1e-6)
@@ -42,7 +42,7 @@ def test_structures_that_contain_the_truth_are_exact(structure, temperature):
 
 def test_the_diagonal_has_the_variances_of_its_theory_which_are_too_small():
     model = linear()
-    law = around(Laplace(model, structure="diagonal", mode=MODE), model).law
+    law = around(Laplace(model, structure="diagonal", mode=MODE), model).gaussian
     truth = exact(X, Y)
     with arithmetic(float64=True):
         found = np.diag(law.covariance)
@@ -52,7 +52,7 @@ def test_the_diagonal_has_the_variances_of_its_theory_which_are_too_small():
 
 def test_a_cold_posterior_has_the_prior_tempered_too():
     model = bnn.cold(linear(), 0.4)
-    law = around(Laplace(model, mode=MODE), model).law
+    law = around(Laplace(model, mode=MODE), model).gaussian
     truth = exact(X, Y, temperature=0.4, prior=0.7 * np.sqrt(0.4))
     np.testing.assert_allclose(law.mean, truth.mean, atol=1e-6)
     with arithmetic(float64=True):
@@ -88,7 +88,7 @@ def test_the_last_layer_finds_the_prior_and_noise_of_the_greatest_evidence():
     assert found.record["log_evidence"] == pytest.approx(truth.log_evidence, abs=1e-3)
     assert -loss(np.log([0.7, noise])) < truth.log_evidence - 0.1  # there was something to tune
     with arithmetic(float64=True):
-        np.testing.assert_allclose(found.law.mean, truth.mean, atol=1e-3)
+        np.testing.assert_allclose(found.gaussian.mean, truth.mean, atol=1e-3)
 
 
 def test_the_last_layer_is_exact_wherever_training_ended():
@@ -97,7 +97,7 @@ def test_the_last_layer_is_exact_wherever_training_ended():
     truth = exact(X, Y, temperature=0.4)
     assert is_exact
     with arithmetic(float64=True):
-        np.testing.assert_allclose(found.law.mean, truth.mean, atol=1e-6)
+        np.testing.assert_allclose(found.gaussian.mean, truth.mean, atol=1e-6)
     assert found.record["log_evidence"] == pytest.approx(truth.log_evidence, abs=1e-6)
 
 

@@ -11,8 +11,8 @@ from scipy.optimize import minimize_scalar
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import best_rates
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout
-from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.modeling.contract import inspect_model
 from tests.inference.kernels.known_moments import (
     NOISE,
     closed_form,

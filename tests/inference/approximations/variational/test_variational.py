@@ -16,8 +16,8 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations import Variational, inverse_cdf
 from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
-from bayesnn_ppl.inference.contract import inspect_model
-from bayesnn_ppl.inference.fitting.problem import Problem
+from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.modeling.contract import inspect_model
 from tests.inference.approximations import linear_truth as truth
 from tests.marks import checked
 

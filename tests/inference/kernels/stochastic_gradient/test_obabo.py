@@ -95,5 +95,5 @@ def test_what_would_not_be_exact_is_refused(settings, error, words):
 
 
 def test_rows_that_come_a_few_at_a_time_are_refused():
-    with pytest.raises(ValueError, match="by the potential of all the data"):
+    with pytest.raises(ValueError, match="by the log density of all rows"):
         OBABO(LINEAR, **STEP).given_rows(100, 5)

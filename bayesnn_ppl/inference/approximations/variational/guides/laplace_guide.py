@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesnn_ppl.core.identity import StaticProgram
 from bayesnn_ppl.inference.approximations.variational.target import Target
-from bayesnn_ppl.inference.fitting.problem import Finding
+from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["laplace_draws"]
 

@@ -1,18 +1,15 @@
-"""What an approximation is given, and what it gives back."""
+"""What an approximation is, and what it gives back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-import jax
 import numpy as np
-from jax.sharding import Mesh
 
-from bayesnn_ppl.inference.contract import ModelSummary
-from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
+from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.temperature import Model
 
-__all__ = ["Approximation", "Finding", "Fitted", "Problem"]
+__all__ = ["Approximation", "Finding", "Fitted"]
 
 
 class Finding(NamedTuple):
@@ -25,38 +22,6 @@ class Finding(NamedTuple):
 
     kind: Literal["failure", "doubt", "remark"]
     sentence: str
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A program and its data, which have passed every check of `fit`.
-
-    Attributes:
-        model: the program.
-        x, y: the data as the program takes them, leading axis of rows; integer labels and counts.
-        summary: what the program declares.
-        seed: of all randomness.
-        float64: whether to compute in double precision; `fit` has switched it on.
-        mesh: devices for members, or None for the default.
-        progress: whether to show a bar.
-        callback: the user's, called with a `TrainingProgress` after each block of epochs or steps.
-        record: where the checkpoints of its stages go; None in memory.
-    """
-
-    model: Model
-    x: np.ndarray
-    y: np.ndarray
-    summary: ModelSummary
-    seed: int
-    float64: bool
-    mesh: Mesh | None
-    progress: bool
-    callback: Callable[[Any], Any] | None
-    record: TrainingRecord | None = None
-
-    def key(self, stream: int) -> jax.Array:
-        """A PRNG key for one use of randomness, `stream`, of this fit."""
-        return jax.random.fold_in(jax.random.key(self.seed), stream)
 
 
 @dataclass(frozen=True)
@@ -82,6 +47,12 @@ class Fitted:
     interrupted: bool = False
     model: Model | None = None
     centre: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains and draws."""
+        chains, draws = next(iter(self.positions.values())).shape[:2]
+        return chains, draws
 
     def opened_with(self, problem: Problem) -> Model:
         """The program to give when the result is opened again, so that no other is accepted.

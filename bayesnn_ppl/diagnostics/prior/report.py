@@ -1,20 +1,21 @@
-"""The verdict on a prior, in sentences, and its figures as text."""
+"""What a prior means in function space: figures, the verdict in sentences, and both as text."""
 
+import json
 import math
-import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 
+from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.core.wording import percent
+from bayesnn_ppl.diagnostics.presentation import cut, paragraph, plain, value_lines
 from bayesnn_ppl.diagnostics.prior.class_collapse import ClassCollapse
+from bayesnn_ppl.diagnostics.prior.function_variation import FunctionScale, LengthScale
 from bayesnn_ppl.diagnostics.prior.layer_activity import LayerActivity
 
-if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics.prior.predictive import PriorPredictive
-
-__all__ = ["figure_lines", "sentences", "text"]
+__all__ = ["PriorPredictive", "figure_lines", "sentences"]
 
 COLLAPSED = 0.9  # share of the inputs in one class
 CONSTANT = 0.9  # share of the variance of functions
@@ -22,10 +23,90 @@ ROUGH = 4.0  # crossings of the mean between two inputs
 _ALIKE = 0.9
 _STUCK = 0.5
 _GROWTH = 10.0
-_WIDTH = 88
+
+type PriorStatus = Literal[
+    "collapsed", "leaning", "spread", "flat", "rough", "varied", "not finite"
+]
 
 
-def sentences(found: "PriorPredictive") -> list[str]:
+@readable
+@dataclass(frozen=True, eq=False)
+class PriorPredictive:
+    """Functions drawn from a prior, and what they are like; `print` shows it.
+
+    Attributes:
+        status: of labels "collapsed" (half of the draws put 90 % of the inputs or more in one
+            class), "leaning" (more than half way from an even spread to one class) or "spread";
+            of quantities "flat" (90 % of the variance is a constant for each draw), "rough" (a
+            function crosses its mean four times or more between two inputs) or "varied"; of
+            either "not finite" when no draw is.
+        verdict: what that means, in sentences.
+        draws, rows: their numbers.
+        broken: draws with a value that is not finite; they are left out of all figures.
+        classes: the classes that each draw predicts; None for quantities.
+        scale: size of the functions; of categorical labels that of the logits less their mean
+            over the classes, which no probability depends on. None when no draw is finite.
+        length: over which length they vary; None for tokens, and for a single input.
+        noise_sd: standard deviation of y around its function, the median; None for labels.
+        layers: size and saturation layer by layer, of Flax Linen networks.
+        no_layers: why there are none; empty where there are.
+        functions: the draws themselves at the inputs, see `function_draws`.
+    """
+
+    status: PriorStatus
+    verdict: str
+    draws: int
+    rows: int
+    broken: int
+    classes: ClassCollapse | None
+    scale: FunctionScale | None
+    length: LengthScale | None
+    noise_sd: float | None
+    layers: tuple[LayerActivity, ...]
+    no_layers: str
+    functions: np.ndarray
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def _repr_html_(self) -> str:
+        of = ("draws", f"{self.draws} at {self.rows} inputs")
+        rows = [("verdict", self.verdict), of, *figure_lines(self)]
+        return html_table(f"Prior predictive: {self.status}", rows)
+
+    def _figures(self) -> dict[str, Any]:
+        found = {
+            "status": self.status,
+            "draws": self.draws,
+            "rows": self.rows,
+            "largest_class": None
+            if self.classes is None
+            else float(np.median(self.classes.largest)),
+            "sd": None if self.scale is None else self.scale.sd,
+            "length": None if self.length is None else self.length.value,
+            "noise_sd": self.noise_sd,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the functions, as plain dictionaries, lists and numbers."""
+        whole = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "functions"}
+        scale = self.scale
+        return whole | {
+            "classes": None if self.classes is None else self.classes.to_dict(),
+            "scale": None
+            if scale is None
+            else {**asdict(scale), "constant_share": scale.constant_share},
+            "length": None if self.length is None else asdict(self.length),
+            "layers": [asdict(layer) for layer in self.layers],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON; NaN and infinities become null."""
+        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
+
+
+def sentences(found: PriorPredictive) -> list[str]:
     """What the figures of a prior mean."""
     words = []
     if found.broken:
@@ -50,7 +131,7 @@ def sentences(found: "PriorPredictive") -> list[str]:
     return words + _of_layers(found.layers)
 
 
-def _of_classes(found: "PriorPredictive", classes: ClassCollapse) -> list[str]:
+def _of_classes(found: PriorPredictive, classes: ClassCollapse) -> list[str]:
     share, even = float(np.median(classes.largest)), 1 / classes.classes
     where = f"an even spread over {classes.classes} classes would put {percent(even)} there"
     if found.status == "collapsed":
@@ -76,7 +157,7 @@ def _of_classes(found: "PriorPredictive", classes: ClassCollapse) -> list[str]:
     return words
 
 
-def _of_quantity(found: "PriorPredictive") -> list[str]:
+def _of_quantity(found: PriorPredictive) -> list[str]:
     scale = found.scale
     assert scale is not None
     share = percent(scale.constant_share)
@@ -130,7 +211,7 @@ def _of_layers(layers: Sequence[LayerActivity]) -> list[str]:
     return words
 
 
-def figure_lines(found: "PriorPredictive") -> list[tuple[str, str]]:
+def figure_lines(found: PriorPredictive) -> list[tuple[str, str]]:
     """The figures as pairs of a name and a text."""
     lines = []
     classes, scale, length = found.classes, found.scale, found.length
@@ -172,16 +253,10 @@ def figure_lines(found: "PriorPredictive") -> list[tuple[str, str]]:
     return lines
 
 
-def text(found: "PriorPredictive") -> str:
+def _text(found: PriorPredictive) -> str:
     """The whole report in at most 88 columns, the verdict first."""
-    lines = [f"Prior predictive: {found.status}", "", *textwrap.wrap(found.verdict, _WIDTH)]
-    lines += ["", f"{found.draws} draws at {found.rows} inputs"]
-    pairs = figure_lines(found)
-    width = max(len(name) for name, _ in pairs)
-    for name, value in pairs:
-        lines += textwrap.wrap(
-            f"  {name:<{width}}  {value}", _WIDTH, subsequent_indent=" " * (width + 4)
-        )
+    lines = [f"Prior predictive: {found.status}", "", *paragraph(found.verdict)]
+    lines += ["", f"{found.draws} draws at {found.rows} inputs", *value_lines(figure_lines(found))]
     if found.layers:
         lines += ["", "Layers, before the activation", *_layer_table(found.layers)]
     return "\n".join(lines)
@@ -197,8 +272,9 @@ def _layer_table(layers: Sequence[LayerActivity]) -> list[str]:
         shares = {"in common": layer.common, "saturated": layer.saturated, "dead": layer.dead}
         cells = [f"{layer.sd:.3g}"]
         cells += [_share(shares[name]) for name in columns[1:]]
-        name = layer.name if len(layer.name) <= width else "…" + layer.name[-(width - 1) :]
-        lines.append(f"  {name:<{width}}" + "".join(f"  {cell:>9}" for cell in cells))
+        lines.append(
+            f"  {cut(layer.name, width):<{width}}" + "".join(f"  {cell:>9}" for cell in cells)
+        )
     return lines
 
 

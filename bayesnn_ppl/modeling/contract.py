@@ -6,20 +6,22 @@ from typing import Any
 
 import jax
 import numpy as np
-import numpyro.distributions as dist
 from flax.errors import FlaxError
 from numpyro import handlers
-from numpyro.contrib.module import ParamShape
 
 from bayesnn_ppl.data.common.target import Labels
-from bayesnn_ppl.likelihoods.common.observed import undrawn
+from bayesnn_ppl.likelihoods.common.observed import (
+    CATEGORICAL,
+    base_distribution,
+    likelihood_name,
+    undrawn,
+)
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
 from bayesnn_ppl.modeling.discrete_latents import check_discrete
-from bayesnn_ppl.modeling.random_networks import in_short, network_advice
+from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, network_advice
+from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import KeyedProgram
-from bayesnn_ppl.posterior.mixture import base_distribution, check_support, likelihood_name
-from bayesnn_ppl.storage import variable_names
 
 __all__ = [
     "RANDOM_DENSITY",
@@ -52,6 +54,7 @@ class ModelSummary:
             `"data"`, and those whose shape changes with the number of rows.
         discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
             values each has: 0, 1, ... up to that number less one.
+        stored: the sites whose values are kept of a draw, latent and deterministic.
         noisy: whether the log density is random in training, as with augmented inputs.
     """
 
@@ -63,6 +66,7 @@ class ModelSummary:
     discrete: bool
     local: tuple[str, ...]
     discrete_latents: Mapping[str, int]
+    stored: tuple[str, ...]
     noisy: bool = False
 
 
@@ -91,8 +95,7 @@ def inspect_model(
     trace, noisy = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y, all_rows)
-    parameters = _network_parameters(trace)
-    variable_names(n for n, s in trace.items() if _is_stored(s))
+    parameters = declared_parameters(trace)
     latents = {
         name: site
         for name, site in trace.items()
@@ -117,6 +120,7 @@ def inspect_model(
         local=tuple(name for name in latents if name in inside | growing),
         observed=likelihood_name(observed["fn"]),
         discrete_latents=discrete_latents,
+        stored=tuple(name for name, site in trace.items() if _is_stored(site)),
         noisy=noisy,
     )
 
@@ -267,7 +271,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
 def _check_labels(fn: Any, y: np.ndarray, all_rows: bool) -> None:
     check_support(fn, y, "y")
     base = base_distribution(fn)
-    if all_rows and isinstance(base, _CATEGORICAL):
+    if all_rows and isinstance(base, CATEGORICAL):
         classes = int(base.support.upper_bound) + 1
         missing = sorted(set(range(classes)) - set(np.unique(y).astype(int).tolist()))
         if missing:
@@ -276,37 +280,3 @@ def _check_labels(fn: Any, y: np.ndarray, all_rows: bool) -> None:
                 "nothing could be learned about them. Renumber the labels without gaps, or set "
                 "the number of classes to what there is."
             )
-
-
-_CATEGORICAL = (dist.CategoricalLogits, dist.CategoricalProbs)
-
-
-def _network_parameters(trace: dict[str, Any]) -> set[str]:
-    """The sites that are parameters of a network declared with NumPyro's primitives.
-
-    NumPyro leaves a parameter without a prior a constant; here that is an error.
-    """
-    found = set()
-    for name, site in trace.items():
-        if site["type"] != "param" or not name.endswith("$params"):
-            continue
-        network = name.removesuffix("$params")
-        leaves = jax.tree_util.tree_flatten_with_path(
-            site["value"], is_leaf=lambda leaf: isinstance(leaf, ParamShape)
-        )[0]
-        names = {".".join(str(_key(k)) for k in path): leaf for path, leaf in leaves}
-        given = [n for n, leaf in names.items() if isinstance(leaf, ParamShape)]
-        for parameter, leaf in names.items():
-            if not isinstance(leaf, ParamShape):
-                raise ValueError(
-                    f"The parameter `{parameter}` of shape {tuple(leaf.shape)} of the network "
-                    f"`{network}` has no prior and would stay a constant. "
-                    + (f"Those with a prior: {given}. " if given else "")
-                    + "Add it to the prior, or use `random_network`, which finds misspelled names."
-                )
-        found |= {f"{network}/{parameter}" for parameter in names}
-    return found
-
-
-def _key(entry: Any) -> Any:
-    return getattr(entry, "key", getattr(entry, "idx", entry))

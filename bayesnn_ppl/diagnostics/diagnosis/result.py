@@ -1,36 +1,102 @@
-"""A diagnosis as text, HTML, rows of a data frame and JSON-ready values."""
+"""The diagnosis of a run: its verdict, and what it rests on as text, tables and JSON."""
 
 import html
+import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from bayesnn_ppl.core.arguments import html_table
+from bayesnn_ppl.core.arguments import html_table, readable
+from bayesnn_ppl.diagnostics.diagnosis.judgements.common import Judgement, Status
+from bayesnn_ppl.diagnostics.presentation import WIDTH, cut, paragraph, plain, value_lines
+from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
 
 if TYPE_CHECKING:
-    from bayesnn_ppl.diagnostics.diagnosis.diagnosis import Diagnosis
+    import pandas
 
-_WIDTH = 88
+__all__ = ["Diagnosis", "judgement_lines", "sampler_lines"]
 
 
-def text(diagnosis: "Diagnosis") -> str:
+@readable
+@dataclass(frozen=True)
+class Diagnosis:
+    """Convergence in function space, in the weights by layer, and of the sampler.
+
+    Attributes:
+        status: that of the worst judgement. "converged": all four passed. "approximate": right
+            within the errors that the precision states. "doubtful": signs of a bias. "not judged":
+            something was not examined. "not converged".
+        judgements: mixing, exploration, exactness and precision, in this order.
+        verdict: the reasons and what to do next, in sentences, the worst first.
+        functions: function label -> summary; empty when no functions were given.
+        weights: layer -> summary.
+        sampler: statistics per chain and the chains that are stuck or stand apart.
+        starts: how widely the chains started compared with the posterior: `status`, `median` ratio
+            of variances and a `sentence`; empty where the starts are not known.
+        thresholds: the numbers the verdict rests on.
+        temperatures: those of a sampler without an accept step, or None where none were read.
+
+    A summary holds counts (`elements`, `judged`, `constant`, `non_finite`), the shares
+    `rhat_below_threshold`, `rhat_below_limit` and `ess_above_limit`, `rhat_max`, `ess_bulk_min`,
+    `ess_bulk_median`, `ess_tail_min`, `ess_tail_median`, `mcse_over_sd_max`, and the names of the
+    elements with the largest R-hat (`worst`) and the smallest effective sample size (`fewest`).
+    Those of functions hold the largest Monte Carlo errors too (`mean_error`, `spread_error` and
+    `quantile_error`, as in `precision.Precision`) and the output with the heaviest tail.
+    """
+
+    status: Status
+    judgements: tuple[Judgement, ...]
+    verdict: str
+    functions: Mapping[str, Mapping[str, Any]]
+    weights: Mapping[str, Mapping[str, Any]]
+    sampler: Mapping[str, Any]
+    starts: Mapping[str, Any]
+    thresholds: Mapping[str, float]
+    temperatures: Thermometry | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the status is "converged"."""
+        return self.status == "converged"
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def _repr_html_(self) -> str:
+        return _page(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return {"status": self.status, **{j.name: j.status for j in self.judgements}}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain dictionaries, lists and numbers."""
+        return {"converged": self.converged, **asdict(self)}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON; NaN and infinities become null."""
+        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """One row per function label and per layer, the columns those of a summary."""
+        import pandas
+
+        return pandas.DataFrame(_records(self))
+
+
+def _text(diagnosis: Diagnosis) -> str:
     """The whole diagnosis in at most 88 columns."""
     lines = [_title(diagnosis), "", *judgement_lines(diagnosis), ""]
-    lines += textwrap.wrap(diagnosis.verdict, _WIDTH)
+    lines += paragraph(diagnosis.verdict)
     for heading, header, rows in _tables(diagnosis):
         lines += ["", heading, *_aligned(header, rows)]
     lines += ["", "Sampler"]
-    pairs = [*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)]
-    width = max(len(name) for name, _ in pairs)
-    for name, value in pairs:
-        lines += textwrap.wrap(
-            f"  {name:<{width}}  {value}", _WIDTH, subsequent_indent=" " * (width + 4)
-        )
+    lines += value_lines([*sampler_lines(diagnosis.sampler), *_other_lines(diagnosis)])
     return "\n".join(lines)
 
 
-def page(diagnosis: "Diagnosis") -> str:
+def _page(diagnosis: Diagnosis) -> str:
     """The whole diagnosis as an HTML fragment."""
     judged = [(j.name, f"{j.status}: {j.figure}") for j in diagnosis.judgements]
     parts = [
@@ -45,17 +111,17 @@ def page(diagnosis: "Diagnosis") -> str:
     return "\n".join(parts)
 
 
-def judgement_lines(diagnosis: "Diagnosis") -> list[str]:
+def judgement_lines(diagnosis: Diagnosis) -> list[str]:
     """The four judgements, each with its status and what it rests on."""
     lines = []
     width = max(len(judgement.status) for judgement in diagnosis.judgements)
     for judgement in diagnosis.judgements:
         head = f"  {judgement.name:<11}  {judgement.status:<{width}}  "
-        lines += textwrap.wrap(head + judgement.figure, _WIDTH, subsequent_indent=" " * len(head))
+        lines += textwrap.wrap(head + judgement.figure, WIDTH, subsequent_indent=" " * len(head))
     return lines
 
 
-def records(diagnosis: "Diagnosis") -> list[dict[str, Any]]:
+def _records(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """One flat row per function label and per layer."""
     rows = []
     for space, group in (("function", diagnosis.functions), ("weights", diagnosis.weights)):
@@ -64,17 +130,6 @@ def records(diagnosis: "Diagnosis") -> list[dict[str, Any]]:
             worst = summary["worst"][0]["name"] if summary["worst"] else ""
             rows.append({"space": space, "name": name, **flat, "worst": worst})
     return rows
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON has: NaN and infinities become None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -122,16 +177,16 @@ def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _other_lines(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
+def _other_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     found = diagnosis.temperatures
     return [] if found is None else [("temperatures", found.brief())]
 
 
-def _title(diagnosis: "Diagnosis") -> str:
+def _title(diagnosis: Diagnosis) -> str:
     return f"Diagnosis: {diagnosis.status}"
 
 
-def _tables(diagnosis: "Diagnosis") -> list[tuple[str, list[str], list[list[str]]]]:
+def _tables(diagnosis: Diagnosis) -> list[tuple[str, list[str], list[list[str]]]]:
     low, high = (diagnosis.thresholds[k] for k in ("rhat_threshold", "rhat_limit"))
     tables = []
     shared = ["count", f"R<{low:g}", f"R<{high:g}", "max R", "bulk"]
@@ -187,7 +242,7 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Numbers to the right; names to the left, the outer ones cut to keep to the width."""
     named = {0} | ({len(header) - 1} if header[-1] == "worst" else set())
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    room = _WIDTH - 2 * len(header) - sum(w for i, w in enumerate(widths) if i not in named)
+    room = WIDTH - 2 * len(header) - sum(w for i, w in enumerate(widths) if i not in named)
     # The shorter of two names keeps its length, and the other takes what is left.
     for left, index in zip(
         range(len(named), 0, -1), sorted(named, key=widths.__getitem__), strict=True
@@ -197,16 +252,11 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = []
     for row in [header, *rows]:
         cells = [
-            f"{_cut(cell, width):<{width}}" if i in named else f"{cell:>{width}}"
+            f"{cut(cell, width):<{width}}" if i in named else f"{cell:>{width}}"
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
-
-
-def _cut(name: str, width: int) -> str:
-    """The end of a name tells more than its beginning: the index stands there."""
-    return name if len(name) <= width else "…" + name[-(width - 1) :]
 
 
 def _share(share: float) -> str:

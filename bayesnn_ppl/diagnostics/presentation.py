@@ -1,0 +1,44 @@
+"""Results as text of 88 columns, and as values that JSON has."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["WIDTH", "cut", "paragraph", "plain", "value_lines"]
+
+WIDTH = 88
+
+
+def paragraph(text: str) -> list[str]:
+    """A paragraph in lines."""
+    return textwrap.wrap(text, WIDTH)
+
+
+def value_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Names on the left and their values in one column, long ones wrapped below themselves."""
+    pairs = list(pairs)
+    width = max(len(name) for name, _ in pairs)
+    return [
+        line
+        for name, value in pairs
+        for line in textwrap.wrap(
+            f"  {name:<{width}}  {value}", WIDTH, subsequent_indent=" " * (width + 4)
+        )
+    ]
+
+
+def cut(name: str, width: int) -> str:
+    """The end of a name tells more than its beginning: the index stands there."""
+    return name if len(name) <= width else "…" + name[-(width - 1) :]
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON has: NaN and infinities become None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,92 @@
+"""A program and its data, as a training or an approximation is given them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
+from bayesnn_ppl.modeling.contract import ModelSummary, inspect_model
+from bayesnn_ppl.modeling.temperature import Model
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A program and its data, which have passed every check.
+
+    Attributes:
+        model: the program.
+        x, y: the data as the program takes them, leading axis of rows; integer labels and counts.
+        summary: what the program declares.
+        seed: of all randomness.
+        float64: whether to compute in double precision, which whoever uses the problem switches on.
+        mesh: devices for members, or None for the default.
+        progress: whether to show a bar.
+        callback: the user's, called with a `TrainingProgress` after each block of epochs or steps.
+        record: where the checkpoints of its stages go; None in memory.
+    """
+
+    model: Model
+    x: np.ndarray
+    y: np.ndarray
+    summary: ModelSummary
+    seed: int
+    float64: bool
+    mesh: Mesh | None = None
+    progress: bool = True
+    callback: Callable[[Any], Any] | None = None
+    record: TrainingRecord | None = None
+
+    def key(self, stream: int) -> jax.Array:
+        """A PRNG key for one use of randomness, `stream`, of this fit."""
+        return jax.random.fold_in(jax.random.key(self.seed), stream)
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        x: Any,
+        y: Any,
+        *,
+        seed: int = 0,
+        float64: bool = False,
+        all_rows: bool = True,
+        **how: Any,
+    ) -> "Problem":
+        """Check the data and the program.
+
+        Args:
+            model: the program.
+            x, y: the data, leading axis of rows.
+            seed: of all randomness.
+            float64: whether to compute in double precision.
+            all_rows: whether these are all the data, so that every label must occur.
+            **how: the other attributes.
+
+        Raises:
+            TypeError, ValueError: the seed or the data are not what they must be, or the program
+                does not keep the contract.
+        """
+        seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+        x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
+        with arithmetic(float64=float64):
+            summary = inspect_model(model, x, y, all_rows=all_rows)
+        if summary.discrete:
+            y = y.astype(np.int32)
+        return cls(model, x, y, summary, seed, float64, **how)
+
+    def of_program(self, model: Model) -> "Problem":
+        """The same data under another program."""
+        if model is self.model:
+            return self
+        with arithmetic(float64=self.float64):
+            summary = inspect_model(model, self.x, self.y, all_rows=False)
+        return replace(self, model=model, summary=summary)
