@@ -64,7 +64,7 @@ def row_scores(run: str) -> tuple[np.ndarray, dict[str, Any]]:
     from scipy.special import logsumexp
 
     import bayesnn_ppl as bnn
-    from bayesnn_ppl.settings.saved_runs import open_run
+    from bayesnn_ppl.settings.saved.opening import open_run
 
     opened = open_run(Path(run))
     posterior = bnn.load(run, model=opened.load_model(None)[0])

@@ -42,7 +42,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.settings.prior_families import prior_of
+from bayesnn_ppl.settings.models.prior_families import prior_of
 
 MNIST = "mnist-160"
 BASE = "normal"

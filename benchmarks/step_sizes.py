@@ -27,7 +27,7 @@ def search(model: str, data: str) -> dict[str, Any]:
     jax.config.update("jax_num_cpu_devices", 2)
     import bayesnn_ppl as bnn
     from bayesnn_ppl.settings import models
-    from bayesnn_ppl.settings.kernels import find_step
+    from bayesnn_ppl.settings.methods.kernels import find_step
 
     chosen = {"kernel": "sghmc", "settings": {"batch_size": BATCH, "step_size": "auto"}}
     dataset = bnn.data.load(data)

@@ -9,9 +9,9 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import PACKAGE
 from bayesnn_ppl.core.arrays import check_array
+from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas, features_of
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedInputs
-from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST = 1000  # features whose ranges are written down
 _SHOWN = 3

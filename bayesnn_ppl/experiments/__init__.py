@@ -1,8 +1,8 @@
 """Recipes, runs whose settings were published, and studies, which are tables of recipes."""
 
-from bayesnn_ppl.experiments.acquiring import acquire
-from bayesnn_ppl.experiments.bandits import Problem, labels_problem, play, wheel_problem
-from bayesnn_ppl.experiments.protocols import ActiveLearning, Bandit, Shift
+from bayesnn_ppl.experiments.protocols.acquiring import acquire
+from bayesnn_ppl.experiments.protocols.bandits import Problem, labels_problem, play, wheel_problem
+from bayesnn_ppl.experiments.protocols.kinds import ActiveLearning, Bandit, Shift
 from bayesnn_ppl.experiments.recipe import (
     SCALES,
     Published,

@@ -18,9 +18,8 @@ __all__ = ["FLAGS", "Flag", "settings_of_flags"]
 
 _MODELS = {"resnet20_frn_swish": "resnet20_frn"}
 _SURFACE = (
-    "it belongs to make_posterior_surface_plot.py. Here that is `diagnostics.posterior_surface("
-    "posterior, x, y, draws=..., limits=..., grid=...)` and `plots.plot_surface` in Python; draws "
-    "of a run take the place of checkpoints"
+    "it belongs to make_posterior_surface_plot.py: see `diagnostics.posterior_surface` and "
+    "`plots.plot_surface` in Python, with draws of a run in place of checkpoints"
 )
 
 
@@ -169,10 +168,8 @@ class _Given:
             return
         most = _whole("max_num_leapfrog_steps", self.given["max_num_leapfrog_steps"])
         if "trajectory_length" not in settings or "step_size" not in settings:
-            raise ValueError(
-                f"--max_num_leapfrog_steps is for HMC, and `{self.recipe.name}` is not HMC with a "
-                "trajectory of a given length. Leave it out."
-            )
+            name = self.recipe.name
+            raise ValueError(f"--max_num_leapfrog_steps: `{name}` is not HMC. Leave it out.")
         steps = math.ceil(settings["trajectory_length"] / settings["step_size"] - 1e-6)
         if steps > most:
             raise ValueError(

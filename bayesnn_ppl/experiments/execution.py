@@ -1,11 +1,7 @@
-"""Make a run of settings in a folder, and judge it; no word goes to the screen from here.
+"""Make a run of settings in a folder, or continue one; nothing is printed from here."""
 
-`make_run` samples or fits, `resume_run` continues, `judge_run` diagnoses and scores what is there.
-"""
-
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,34 +10,28 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.distributed import current
+from bayesnn_ppl.experiments.run_places import (
+    ELSEWHERE,
+    interrupt_told,
+    place_for_run,
+    time_in_warmup,
+)
 from bayesnn_ppl.experiments.stopping import stop_on_sigterm
-from bayesnn_ppl.settings import models
-from bayesnn_ppl.settings.approximations import chosen_approximation, make_approximation
 from bayesnn_ppl.settings.datasets import load_data
 from bayesnn_ppl.settings.devices import chain_mesh, devices_here, prepare_devices
-from bayesnn_ppl.settings.hmc_references import check_reference, reference_of
 from bayesnn_ppl.settings.jobs import Fit, Sample
-from bayesnn_ppl.settings.kernels import chosen_kernel, find_step, make_kernel
-from bayesnn_ppl.settings.rows import held_out
+from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.settings.methods.kernels import chosen_kernel, find_step, make_kernel
+from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.models.user_models import failures_named
 from bayesnn_ppl.settings.sampling import EndingSettings, start_of, until, what_is_kept
-from bayesnn_ppl.settings.saved_runs import Run, default_folder, open_run, remember, require_new
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.saved.hmc_references import check_reference
+from bayesnn_ppl.settings.saved.opening import open_run
+from bayesnn_ppl.settings.saved.run_file import Run, default_folder, remember, require_new
 
-__all__ = [
-    "TENSORBOARD",
-    "Judged",
-    "Made",
-    "interrupt_told",
-    "judge_run",
-    "make_run",
-    "place_for_run",
-    "prepare",
-    "resume_run",
-    "sample_job",
-]
+__all__ = ["TENSORBOARD", "Made", "make_run", "prepare", "resume_run", "sample_job"]
 
 TENSORBOARD = "tensorboard"  # folder of the events, in that of the run
-_ELSEWHERE = "Choose another folder with --out."
 
 type Say = Callable[[str], None]
 
@@ -65,14 +55,6 @@ class Made:
     posterior: Any = None
     limits: dict[str, Any] | None = None
     stopped: bool = False
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a run is worth: its diagnosis and its scores, None where there is none."""
-
-    diagnosis: Any
-    scores: Any
 
 
 def prepare(job: Sample | Fit, processes: int | None = None) -> None:
@@ -119,12 +101,12 @@ def make_run(
             f"--step-size auto makes short runs in one process, and this run has {team.count}. "
             "Find the step size in one, and give it."
         )
-    models.check_name(job.model, "fit" if fits else "sample", job.data.target)
+    zoo.check_name(job.model, "fit" if fits else "sample", job.data.target)
     if out is not None and team.leads:
         require_new(storage.working_copy(out))
     mesh = None if isinstance(job, Fit) else _mesh(job)
     dataset, loaded_by = load_data(job.data, counts=job.zoo.counts)
-    model, described, path = models.chosen_model(job.model, job.zoo, job.any_model, dataset)
+    model, described, path = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     with failures_named(path):
         chosen = _chosen(job, model, dataset, say)
         method = make_approximation if fits else make_kernel
@@ -151,7 +133,7 @@ def make_run(
     made = Made(folder, run, dataset)
     more: dict[str, Any] = {"progress": progress, "out": folder, "keep": keep}
     with failures_named(path), place_for_run(folder) if team.leads else nullcontext():
-        with storage.writing_to(folder, lambda: _ELSEWHERE):
+        with storage.writing_to(folder, lambda: ELSEWHERE):
             if team.leads:
                 run.write(folder)
         if isinstance(job, Fit):
@@ -225,7 +207,7 @@ def _drawn(made: Made, draw: Callable[..., Any], *, tensorboard: bool) -> Made:
         if tensorboard and team.leads:
             stop.also = bnn.TensorBoard(folder / TENSORBOARD)
         posterior = None
-        with stop.expected(), _time_in_warmup(folder), interrupt_told(folder):
+        with stop.expected(), time_in_warmup(folder), interrupt_told(folder):
             posterior = draw(until=made.limits, callback=stop.asked)
         if stop.came_to_any():
             return replace(made, stopped=True)
@@ -293,84 +275,3 @@ def resume_run(
 
     with failures_named(path):
         return _drawn(made, draw, tensorboard=(folder / TENSORBOARD).is_dir())
-
-
-def judge_run(made: Made, *, diagnose: bool = True) -> Judged:
-    """Diagnose and score a run that is saved, and keep both in its folder.
-
-    Args:
-        made: of `make_run` or `resume_run`, with a posterior.
-        diagnose: False leaves the diagnosis out.
-    """
-    folder, posterior, run = made.folder, made.posterior, made.run
-    # Without weights there is the probe alone, which the run has kept.
-    weights, probe = posterior.has_weights, posterior.probe
-    try:
-        diagnosis = scores = None
-        if diagnose and (weights or probe is not None):
-            diagnosis = posterior.diagnose(held_out(made.dataset)[0] if weights else None)
-        if diagnosis is not None:  # for `bayesnn runs`, and for readers without the model
-            _write(folder / "diagnosis.json", diagnosis)
-        if len(made.dataset.test) and (weights or probe is not None):
-            rows = tuple(made.dataset.test) if weights else ()
-            of = {"reference": reference_of(run)} if weights else {}
-            scores = bnn.metrics.evaluate(posterior, *rows, class_names=run.class_names, **of)
-            _write(folder / "metrics.json", scores)
-    finally:
-        storage.send(folder)  # what was written after the last commit
-    return Judged(diagnosis, scores)
-
-
-def _write(path: Path, found: Any) -> None:
-    path.write_text(found.to_json() + "\n", encoding="utf-8")
-
-
-@contextmanager
-def place_for_run(folder: Path) -> Iterator[None]:
-    """Make the folder before the work, so hours of it cannot end in nowhere to write.
-
-    A folder in which nothing has been drawn when the block fails is removed again.
-    """
-    new = not folder.exists()
-    with storage.writing_to(folder, lambda: _ELSEWHERE):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        if new and folder.is_dir() and not (folder / "commit.json").exists():
-            shutil.rmtree(folder)
-        raise
-
-
-@contextmanager
-def _time_in_warmup(folder: Path) -> Iterator[None]:
-    """Name the command that continues a run whose time was up in its warm-up.
-
-    Raises:
-        RuntimeError: it was.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if "by its max_time" not in str(error):
-            raise
-        raise RuntimeError(
-            "The time of --max-time was up in the warm-up, so there is no draw yet. All is saved: "
-            f"`{program_name()} resume {folder}` continues from there."
-        ) from error
-
-
-@contextmanager
-def interrupt_told(folder: Path | None) -> Iterator[None]:
-    """Name the command that continues what Ctrl-C has left of a run.
-
-    Raises:
-        InterruptedError: it came before there was a draw.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        said = str(error) or "Interrupted before the job was done."
-        if folder is not None:
-            said = said.replace("`resume`", f"`{program_name()} resume {folder}`")
-        raise InterruptedError(said) from None

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.experiments.execution import Judged, Made, judge_run, make_run, prepare
+from bayesnn_ppl.experiments.execution import Made, make_run, prepare
+from bayesnn_ppl.experiments.judging import Judged, judge_run
 from bayesnn_ppl.experiments.recipe import Published, Recipe, load_recipe
 from bayesnn_ppl.settings.jobs import job_from, line_of
-from bayesnn_ppl.settings.saved_runs import default_folder, open_run
+from bayesnn_ppl.settings.saved.opening import open_run
+from bayesnn_ppl.settings.saved.run_file import default_folder
 from bayesnn_ppl.storage.files import write_json
 
 __all__ = ["RecipeRun", "compared", "recorded", "run_recipe"]

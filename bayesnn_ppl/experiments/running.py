@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.core.arguments import whole_number
-from bayesnn_ppl.experiments.protocols import as_table
+from bayesnn_ppl.experiments.protocols.kinds import as_table
 from bayesnn_ppl.experiments.study import Cell, Study
 from bayesnn_ppl.experiments.study_cells import run_cell
 from bayesnn_ppl.storage.files import write_json

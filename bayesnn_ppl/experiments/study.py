@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayesnn_ppl.experiments.protocols import Protocol, as_table, protocol_of
+from bayesnn_ppl.experiments.protocols.kinds import Protocol, as_table, protocol_of
 from bayesnn_ppl.experiments.recipe import SCALES, check_scale, load_recipe
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names, read
 

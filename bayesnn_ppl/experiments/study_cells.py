@@ -5,14 +5,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.experiments.execution import judge_run, make_run, prepare, resume_run
-from bayesnn_ppl.experiments.protocol_runs import (
+from bayesnn_ppl.experiments.execution import make_run, prepare, resume_run
+from bayesnn_ppl.experiments.judging import judge_run
+from bayesnn_ppl.experiments.protocols.cells import (
     active_learning_rows,
     bandit_rows,
     check_images,
     shift_rows,
 )
-from bayesnn_ppl.experiments.protocols import ActiveLearning, Bandit, Shift
+from bayesnn_ppl.experiments.protocols.kinds import ActiveLearning, Bandit, Shift
 from bayesnn_ppl.experiments.recipe import load_recipe
 from bayesnn_ppl.experiments.recipe_runs import recorded
 from bayesnn_ppl.experiments.study import Cell

@@ -11,10 +11,10 @@ from bayesnn_ppl.metrics.calibration import (
 from bayesnn_ppl.metrics.class_scores import ClassScore, balanced_accuracy, scores_by_class
 from bayesnn_ppl.metrics.comparison import compare
 from bayesnn_ppl.metrics.cross_validation.folds import k_fold
-from bayesnn_ppl.metrics.cross_validation.refits import CrossValidation
 from bayesnn_ppl.metrics.evaluation import evaluate
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 from bayesnn_ppl.metrics.information import mutual_information, predictive_entropy
+from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut, loo, loo_weights
 from bayesnn_ppl.metrics.leave_one_out.pit import loo_pit
 from bayesnn_ppl.metrics.ood import aupr, auroc, evaluate_ood, fpr_at_95_tpr

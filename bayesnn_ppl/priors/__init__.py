@@ -16,7 +16,6 @@ from bayesnn_ppl.priors.elementwise.iid import normal
 from bayesnn_ppl.priors.elementwise.mixtures import normal_mixture, spike_and_slab
 from bayesnn_ppl.priors.elementwise.noninformative import jeffreys
 from bayesnn_ppl.priors.elementwise.published import bnn_hmc, cold_posterior_bnn
-from bayesnn_ppl.priors.elementwise.shrinkage import horseshoe, regularised_horseshoe
 from bayesnn_ppl.priors.elementwise.unknown_scales import inverse_gamma_scale
 from bayesnn_ppl.priors.structured.filters import correlated_filters
 from bayesnn_ppl.priors.structured.gates import lstm_gates
@@ -25,6 +24,7 @@ from bayesnn_ppl.priors.structured.joint import joint_normal
 from bayesnn_ppl.priors.structured.learned import learned_normal
 from bayesnn_ppl.priors.structured.multivariate import kronecker_normal, multivariate_normal
 from bayesnn_ppl.priors.structured.sequential import empirical
+from bayesnn_ppl.priors.structured.shrinkage import horseshoe, regularised_horseshoe
 
 __all__ = [
     "GeneralisedNormal",

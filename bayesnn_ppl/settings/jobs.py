@@ -5,11 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from bayesnn_ppl.settings.approximations import (
-    approximation_group,
-    chosen_approximation,
-    make_approximation,
-)
 from bayesnn_ppl.settings.datasets import DataSettings
 from bayesnn_ppl.settings.declaring import (
     declared,
@@ -19,8 +14,18 @@ from bayesnn_ppl.settings.declaring import (
     unknown_setting,
     words,
 )
-from bayesnn_ppl.settings.kernels import check_kernel, chosen_kernel, kernel_group, make_kernel
-from bayesnn_ppl.settings.models import ModelSettings, ZooSettings
+from bayesnn_ppl.settings.methods.approximations import (
+    approximation_group,
+    chosen_approximation,
+    make_approximation,
+)
+from bayesnn_ppl.settings.methods.kernels import (
+    check_kernel,
+    chosen_kernel,
+    kernel_group,
+    make_kernel,
+)
+from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
 from bayesnn_ppl.settings.sampling import EndingSettings, KeepSettings, RunSettings
 from bayesnn_ppl.settings.value_kinds import choice, whole
 

@@ -7,8 +7,8 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.kernels import METHODS
-from bayesnn_ppl.settings.rows import held_out
+from bayesnn_ppl.settings.methods.kernels import METHODS
+from bayesnn_ppl.settings.saved.rows import held_out
 from bayesnn_ppl.settings.value_kinds import choice, choices, duration, number, whole
 
 __all__ = [

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesnn_ppl.settings.prior_families import prior_of
+from bayesnn_ppl.settings.models.prior_families import prior_of
 from benchmarks import prior_families
 from benchmarks.prior_families import BASE, row_scores, sampling_error
 

@@ -8,7 +8,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.experiments.stopping import STOPPED, Stop
-from bayesnn_ppl.settings.approximations import approximation_kinds
+from bayesnn_ppl.settings.methods.approximations import approximation_kinds
 
 TINY = "--hidden 5 --members 2 --epochs 5 --quiet".split()
 

@@ -12,7 +12,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.settings.declaring import declared, flag
-from bayesnn_ppl.settings.kernels import (
+from bayesnn_ppl.settings.methods.kernels import (
     METHODS,
     chosen_kernel,
     kernel_group,

@@ -7,7 +7,7 @@ import numpy as np
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.inference.microcanonical_ensembles import _KERNEL
-from bayesnn_ppl.settings.kernels import chosen_kernel
+from bayesnn_ppl.settings.methods.kernels import chosen_kernel
 from tests.cli.conftest import sample_job
 
 

@@ -6,9 +6,9 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.training.trainer import cosine
-from bayesnn_ppl.settings.approximations import _with_objects as with_objects
-from bayesnn_ppl.settings.approximations import approximation_group
 from bayesnn_ppl.settings.declaring import declared, from_plain
+from bayesnn_ppl.settings.methods.approximations import _with_objects as with_objects
+from bayesnn_ppl.settings.methods.approximations import approximation_group
 
 MAP = bnn.approximations.MAP
 

@@ -6,15 +6,15 @@ from jax import random
 from numpyro import handlers
 
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.settings import models
-from bayesnn_ppl.settings.prior_families import FAMILIES, prior_of
+from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.models.prior_families import FAMILIES, prior_of
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_has_the_variance_that_is_asked_for(family):
     prior = prior_of(family, 0.09)
     if family == "hierarchical":
-        program = models.build(
+        program = zoo.build(
             "linear", {"prior": family, "prior_scale": 0.3}, task="regression", classes=None
         )
         trace = handlers.trace(handlers.seed(program, random.key(0))).get_trace(np.ones((3, 2)))
@@ -30,9 +30,9 @@ def test_a_family_has_the_variance_that_is_asked_for(family):
 
 
 def test_the_scale_and_the_default():
-    assert models._prior({"prior": "laplace", "prior_scale": 0.3}) == prior_of("laplace", 0.3**2)
-    assert models._prior({"prior": "laplace"}) == prior_of("laplace", 1.0)
-    assert models._prior({}) is None
+    assert zoo._prior({"prior": "laplace", "prior_scale": 0.3}) == prior_of("laplace", 0.3**2)
+    assert zoo._prior({"prior": "laplace"}) == prior_of("laplace", 1.0)
+    assert zoo._prior({}) is None
     with pytest.raises(ValueError, match="no family of priors `normall`"):
         prior_of("normall", 1.0)
 

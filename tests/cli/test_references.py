@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.data.common.pixels import tfds_order
-from bayesnn_ppl.settings.hmc_references import check_reference, reference_of
+from bayesnn_ppl.settings.saved.hmc_references import check_reference, reference_of
 
 
 def run(reference, **data):

@@ -12,7 +12,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.commands.watching import Watched, serve
+from bayesnn_ppl.cli.shared.page_server import Watched, serve
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.storage.commits import empty_record, read_commit
 from tests.report.browser import asked_for, browser, complaints, fits
@@ -135,7 +135,7 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
 def test_watch_ends_on_ctrl_c_where_a_script_started_it_in_the_background(tmp_path, monkeypatch):
     """With `&` in a script that is not interactive, SIGINT is inherited as ignored."""
     (tmp_path / "commit.json").write_text(json.dumps(empty_record()))
-    place = "bayesnn_ppl.cli.commands.watching.ThreadingHTTPServer.serve_forever"
+    place = "bayesnn_ppl.cli.shared.page_server.ThreadingHTTPServer.serve_forever"
     monkeypatch.setattr(place, lambda self, poll_interval: time.sleep(60))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

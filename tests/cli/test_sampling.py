@@ -12,9 +12,10 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.core.identity import describe
-from bayesnn_ppl.settings import models, sampling
+from bayesnn_ppl.settings import sampling
 from bayesnn_ppl.settings.declaring import given
-from bayesnn_ppl.settings.saved_runs import default_folder
+from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.saved.run_file import default_folder
 from tests.cli.conftest import TINY, sample_job, table, write_csv
 
 
@@ -195,7 +196,7 @@ def test_model_options_reach_the_model():
             bnn.models.mlp_regression_small(prior=bnn.priors.normal(0.5)),
         ),
     ):
-        built = models.build(name, given(sample_job(line).zoo), task="regression", classes=None)
+        built = zoo.build(name, given(sample_job(line).zoo), task="regression", classes=None)
         assert describe(built) == describe(expected)
 
 
@@ -217,11 +218,11 @@ def test_the_initialisers_of_the_network_are_where_chains_start(here):
 
 
 def test_the_data_choose_likelihood_and_classes():
-    model = models.build("mlp", {}, task="classification", classes=3)
+    model = zoo.build("mlp", {}, task="classification", classes=3)
     assert model.likelihood == bnn.likelihoods.categorical(3)
-    model = models.build("mlp", {"likelihood": "bernoulli"}, task="classification", classes=2)
+    model = zoo.build("mlp", {"likelihood": "bernoulli"}, task="classification", classes=2)
     assert model.likelihood == bnn.likelihoods.bernoulli()
-    assert models.build("logistic", {}, task="classification", classes=4).network.outputs == 4
+    assert zoo.build("logistic", {}, task="classification", classes=4).network.outputs == 4
 
 
 @pytest.mark.parametrize(

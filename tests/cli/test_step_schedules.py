@@ -8,8 +8,8 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.inference.kernels.stochastic_gradient.settings import StochasticGradientSettings
-from bayesnn_ppl.settings.kernels import chosen_kernel, make_kernel
-from bayesnn_ppl.settings.step_schedules import _STEPS_PER_DRAW
+from bayesnn_ppl.settings.methods.kernels import chosen_kernel, make_kernel
+from bayesnn_ppl.settings.methods.step_schedules import _STEPS_PER_DRAW
 from tests.cli.conftest import sample_job
 
 MODEL = bnn.models.linear()

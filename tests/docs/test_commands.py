@@ -25,7 +25,8 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
-from bayesnn_ppl.cli.commands import studies, watching
+from bayesnn_ppl.cli.commands import studies
+from bayesnn_ppl.cli.shared import page_server as watching
 from tests.cli.conftest import table, write_csv
 from tests.docs.reading import (
     OTHERS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl.experiments import Problem, labels_problem, play, wheel_problem
-from bayesnn_ppl.experiments.bandits import features
+from bayesnn_ppl.experiments.protocols.bandits import features
 
 LENGTH = 1024
 REFITS = [2, 4, 8, 16, 32, 64, 128, 256, 512]

@@ -7,12 +7,12 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.experiments import SCALES, load_recipe, recipe_names
-from bayesnn_ppl.settings import models
-from bayesnn_ppl.settings.approximations import chosen_approximation, make_approximation
 from bayesnn_ppl.settings.datasets import load_data
 from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.jobs import job_from
-from bayesnn_ppl.settings.kernels import chosen_kernel, make_kernel
+from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.settings.methods.kernels import chosen_kernel, make_kernel
+from bayesnn_ppl.settings.models import zoo
 
 # What the data of the recipes are, so that programs can be built without them.
 CLASSES = {"cifar10": 10, "cifar100": 100, "imdb": 2, "mnist": 10, "digits": 10}
@@ -38,7 +38,7 @@ def test_every_recipe_becomes_a_program_and_a_method(name, scale):
     data = job.data.data
     classes = CLASSES.get(data)
     task = "regression" if classes is None else "classification"
-    model = models.build(job.model, given(job.zoo), task=task, classes=classes)
+    model = zoo.build(job.model, given(job.zoo), task=task, classes=classes)
     if recipe.command == "sample":
         kernel = make_kernel(model, chosen_kernel(job.kernel, job.settings, warmup=job.run.warmup))
         assert kernel.model is model

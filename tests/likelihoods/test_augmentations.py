@@ -8,7 +8,7 @@ import pytest
 import bayesnn_ppl as bnn
 from bayesnn_ppl.likelihoods.augmentations import NAMED
 from bayesnn_ppl.settings.declaring import declared
-from bayesnn_ppl.settings.models import ZooSettings
+from bayesnn_ppl.settings.models.model_settings import ZooSettings
 
 A = bnn.augmentations
 KEY = jax.random.key(0)

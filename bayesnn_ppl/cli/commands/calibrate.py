@@ -11,18 +11,17 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli.commands.sample import MODEL, TITLES
 from bayesnn_ppl.cli.shared.options import Command, Output
 from bayesnn_ppl.cli.shared.output import note, print_json
-from bayesnn_ppl.settings import models
-from bayesnn_ppl.settings.approximations import (
+from bayesnn_ppl.settings.datasets import DataSettings, load_data
+from bayesnn_ppl.settings.declaring import declared, from_plain, given, key_values, setting, switch
+from bayesnn_ppl.settings.devices import prepare_devices
+from bayesnn_ppl.settings.methods.approximations import (
     approximation_group,
     approximation_kinds,
     approximation_summary,
     chosen_approximation,
     make_approximation,
 )
-from bayesnn_ppl.settings.datasets import DataSettings, load_data
-from bayesnn_ppl.settings.declaring import declared, from_plain, given, key_values, setting, switch
-from bayesnn_ppl.settings.devices import prepare_devices
-from bayesnn_ppl.settings.kernels import (
+from bayesnn_ppl.settings.methods.kernels import (
     check_kernel,
     chosen_kernel,
     kernel_group,
@@ -30,8 +29,9 @@ from bayesnn_ppl.settings.kernels import (
     kernel_summary,
     make_kernel,
 )
-from bayesnn_ppl.settings.models import ModelSettings, ZooSettings
-from bayesnn_ppl.settings.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
+from bayesnn_ppl.settings.models.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models.zoo import build, check_name, chosen_model, is_file
 from bayesnn_ppl.settings.value_kinds import number, whole
 
 __all__ = ["command", "words"]
@@ -128,11 +128,11 @@ def command(word: str) -> Command:
         model: str = "mlp",
         runs: KernelRuns | None = None,
     ) -> int:
-        models.check_name(model, "calibrate", data.target)
+        check_name(model, "calibrate", data.target)
         of_runs = {} if runs is None else _of_runs(word, settings, runs)
         prepare_devices(of_runs.get("chains", 1), None)
         dataset, _ = load_data(data, counts=zoo.counts)
-        program, _, path = models.chosen_model(model, zoo, any_model, dataset)
+        program, _, path = chosen_model(model, zoo, any_model, dataset)
         truth = _truth(replications.truth, model, zoo, dataset)
         if fits:
             method = make_approximation(program, chosen_approximation(word, settings))
@@ -222,13 +222,13 @@ def _truth(words: tuple[str, ...], model: str, zoo: ZooSettings, dataset: Any) -
     if not words:
         return None
     if len(words) == 1 and "=" not in words[0]:
-        if not models.is_file(words[0]):
+        if not is_file(words[0]):
             raise ValueError(
                 "--truth takes FILE.py:NAME, or NAME=VALUE of a model option such as "
                 f"`--truth prior-scale=1`, not `{words[0]}`."
             )
         return load_program(*split_name(words[0]))
-    if models.is_file(model):
+    if is_file(model):
         raise ValueError(
             f"--truth NAME=VALUE changes an option of the zoo, and `{model}` is a model of your "
             "own: `--truth FILE.py:NAME` names another one."
@@ -239,7 +239,7 @@ def _truth(words: tuple[str, ...], model: str, zoo: ZooSettings, dataset: Any) -
             known = ", ".join(n.replace("_", "-") for n in declared(ZooSettings))
             raise ValueError(f"--truth {name}: the model options are {known}.")
     changed = given(zoo) | given(from_plain(ZooSettings, values, "--truth"))
-    return models.build(model, changed, task=dataset.task, classes=dataset.classes)
+    return build(model, changed, task=dataset.task, classes=dataset.classes)
 
 
 def _rows(dataset: Any, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,8 +10,9 @@ from bayesnn_ppl import references, storage
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.settings.declaring import setting
-from bayesnn_ppl.settings.saved_runs import Run, loaded, open_run
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.saved.opening import loaded, open_run
+from bayesnn_ppl.settings.saved.run_file import Run
 
 __all__ = ["COMMAND", "RUNS", "folders_of", "runs_of"]
 

@@ -12,7 +12,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.shared.options import TYPED, Command, Output
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json, table
 from bayesnn_ppl.core.wording import program_name
-from bayesnn_ppl.experiments.execution import place_for_run
+from bayesnn_ppl.experiments.run_places import place_for_run
 from bayesnn_ppl.report.parts.baselines import (
     Forecast,
     comparison,
@@ -22,7 +22,8 @@ from bayesnn_ppl.report.parts.baselines import (
 )
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.devices import prepare_devices
-from bayesnn_ppl.settings.saved_runs import Run, open_run, remember
+from bayesnn_ppl.settings.saved.opening import open_run
+from bayesnn_ppl.settings.saved.run_file import Run, remember
 from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["COMMAND"]

@@ -7,13 +7,13 @@ from bayesnn_ppl.cli.shared.options import TYPED, Command, Output
 from bayesnn_ppl.cli.shared.output import note
 from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
 from bayesnn_ppl.experiments.execution import make_run, prepare
-from bayesnn_ppl.settings import models
-from bayesnn_ppl.settings.approximations import (
+from bayesnn_ppl.settings.jobs import GROUPS, Fit
+from bayesnn_ppl.settings.methods.approximations import (
     approximation_group,
     approximation_kinds,
     approximation_summary,
 )
-from bayesnn_ppl.settings.jobs import GROUPS, Fit
+from bayesnn_ppl.settings.models import zoo
 
 __all__ = ["command", "words"]
 
@@ -34,7 +34,7 @@ def command(word: str) -> Command:
         model: str = "mlp",
         **groups: Any,
     ) -> int:
-        models.check_name(model, "fit", groups["data"].target)
+        zoo.check_name(model, "fit", groups["data"].target)
         job = Fit(word, settings, model, **groups)
         prepare(job)
         made = make_run(

@@ -10,13 +10,14 @@ import numpy as np
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import paragraph, print_json, table
-from bayesnn_ppl.settings import models
 from bayesnn_ppl.settings.datasets import SplitSettings
 from bayesnn_ppl.settings.declaring import given, setting
-from bayesnn_ppl.settings.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.models.parameter_counts import parameter_count
+from bayesnn_ppl.settings.models.user_models import failures_named, load_program, split_name
 from bayesnn_ppl.settings.value_kinds import choice, whole
 
-__all__ = ["DATA", "MODELS", "parameter_count"]
+__all__ = ["COMPLETION", "DATA", "MODELS"]
 
 _USUAL = {"regression": "diabetes", "classification": "digits"}
 
@@ -72,8 +73,7 @@ def _rows(dataset: Any) -> str:
 
 
 def _list_data(settings: SplitSettings, *, json: bool) -> int:
-    for name in given(settings):
-        flag = name.replace("_", "-")
+    for flag in (name.replace("_", "-") for name in given(settings)):
         raise ValueError(
             f"--{flag} needs a data set to describe: `bayesnn data NAME --{flag} ...`."
         )
@@ -91,32 +91,6 @@ def _list_data(settings: SplitSettings, *, json: bool) -> int:
         )
     )
     return 0
-
-
-def parameter_count(program: Any, x: Any, *, network_only: bool) -> int:
-    """The number of parameters of a program at inputs like `x`, from shapes alone.
-
-    Args:
-        program: the NumPyro program.
-        x: inputs (N, ...), of which only shape and type count.
-        network_only: leave out latent sites besides the network, such as a noise scale.
-    """
-    import jax
-    from numpyro import handlers
-
-    sizes: dict[str, int] = {}
-
-    def run(key: Any, x: Any) -> None:
-        trace = handlers.trace(handlers.seed(program, key)).get_trace(x)
-        sizes.update(
-            (name, int(np.prod(site["fn"].shape())))
-            for name, site in trace.items()
-            if site["type"] == "sample" and not site["is_observed"] and name != "y"
-        )
-
-    jax.eval_shape(run, jax.random.key(0), x)
-    prefix = f"{getattr(program, 'name', '')}/" if network_only else ""
-    return sum(size for name, size in sizes.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True)
@@ -162,13 +136,13 @@ def run_models(model: str | None = None, *, settings: ModelsSettings, output: Ou
         raise ValueError("Give --inputs or --data, not both: a data set has its own inputs.")
     if (settings.target or settings.task) and settings.data is None:
         raise ValueError("--target and --task are for a .csv file that --data names.")
-    if model is not None and models.is_file(model):
+    if model is not None and zoo.is_file(model):
         found = [_describe_file(model, settings)]
     elif model is not None:
-        models.factory(model)
+        zoo.factory(model)
         found = [_describe(model, settings, alone=True)]
     else:
-        found = [_describe(name, settings) for name in models.names()]
+        found = [_describe(name, settings) for name in zoo.names()]
     if output.json:
         print_json(found)
         return 0
@@ -203,8 +177,8 @@ def run_models(model: str | None = None, *, settings: ModelsSettings, output: Ou
 
 def _describe(name: str, settings: ModelsSettings, *, alone: bool = False) -> dict[str, Any]:
     """What a model of the zoo is, and how many parameters its network has."""
-    make = models.factory(name)
-    can = models.tasks(name)
+    make = zoo.factory(name)
+    can = zoo.tasks(name)
     entry: dict[str, Any] = {
         "name": name,
         "tasks": list(can),
@@ -215,22 +189,22 @@ def _describe(name: str, settings: ModelsSettings, *, alone: bool = False) -> di
         + [f"    {p}," for p in inspect.signature(make).parameters.values()]
         + [")"],
     }
-    kind = models.input_kind(name)
+    kind = zoo.input_kind(name)
     classes: int | None
     if kind != "tables" and settings.data is None and settings.inputs is None:
-        shape, classes = models.EXAMPLES[name]
+        shape, classes = zoo.EXAMPLES[name]
         x = np.zeros((1, *shape), np.int32 if kind == "tokens" else np.float32)
         task, entry["counted_for"] = "classification", f"{_axes(shape)} {kind}, K={classes}"
     else:
         task, x, classes, entry["counted_for"] = _inputs(can, settings)
         if alone:
-            models.check_inputs(name, x)
+            zoo.check_inputs(name, x)
     if task not in can:
         entry["counted_for"] = f"not for {task}"
-    elif not models.takes(name, x):
+    elif not zoo.takes(name, x):
         entry["counted_for"] = f"for {kind} only"
     else:
-        program = models.build(name, {}, task=task, classes=classes)
+        program = zoo.build(name, {}, task=task, classes=classes)
         entry["parameters"] = parameter_count(program, x, network_only=True)
     return entry
 
@@ -296,4 +270,31 @@ MODELS = Command(
         ),
     ),
     {"Options": ("settings", ModelsSettings)},
+)
+
+
+def run_completion(shell: str, *, output: Output) -> int:
+    """Print the script of one shell."""
+    from bayesnn_ppl.cli.app import whole_app
+
+    script = whole_app().generate_completion(prog_name="bayesnn", shell=shell)  # type: ignore[arg-type]
+    if output.json:
+        print_json({"shell": shell, "script": script})
+    else:
+        print(script)
+    return 0
+
+
+COMPLETION = Command(
+    "completion",
+    "print the script with which a shell completes what is typed",
+    run_completion,
+    (
+        Argument(
+            "shell",
+            "the shell whose script is printed",
+            "{bash,zsh,fish}",
+            read=choice("bash", "zsh", "fish"),
+        ),
+    ),
 )

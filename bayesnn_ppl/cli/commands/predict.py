@@ -14,9 +14,9 @@ from bayesnn_ppl.cli.commands.reading import RUN, opened
 from bayesnn_ppl.cli.shared.options import Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json, strict
 from bayesnn_ppl.settings.declaring import setting
-from bayesnn_ppl.settings.rows import inputs
-from bayesnn_ppl.settings.saved_runs import Run
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.saved.rows import inputs
+from bayesnn_ppl.settings.saved.run_file import Run
 from bayesnn_ppl.settings.value_kinds import levels, whole
 
 __all__ = ["COMMAND", "prediction_columns"]

@@ -11,12 +11,12 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli.commands.sample import MODEL, TITLES
 from bayesnn_ppl.cli.shared.options import Command, Output
 from bayesnn_ppl.cli.shared.output import note, print_json
-from bayesnn_ppl.settings import models
 from bayesnn_ppl.settings.datasets import DataSettings, load_data
 from bayesnn_ppl.settings.declaring import setting
-from bayesnn_ppl.settings.models import ModelSettings, ZooSettings
-from bayesnn_ppl.settings.saved_runs import require_new
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
+from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.models.zoo import check_name, chosen_model
+from bayesnn_ppl.settings.saved.run_file import require_new
 from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["COMMAND"]
@@ -58,13 +58,13 @@ def run_prior(
     output: Output,
 ) -> int:
     """Print the report, and draw its figures where a folder is given for them."""
-    models.check_name(model, "prior", data.target)
+    check_name(model, "prior", data.target)
     _refuse_temperatures(zoo.temperature, any_model.posterior_temperature)
     folder = None if prior.out is None else Path(prior.out)
     if folder is not None:
         require_new(folder)
     dataset, _ = load_data(data, counts=zoo.counts)
-    program, _, path = models.chosen_model(model, zoo, any_model, dataset)
+    program, _, path = chosen_model(model, zoo, any_model, dataset)
     x = _rows(dataset.train.x, prior.rows)
     settings = {"draws": prior.draws, "seed": prior.seed}
     with failures_named(path):

@@ -9,11 +9,12 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.hmc_references import reference_of
-from bayesnn_ppl.settings.kept_diagnosis import keep_diagnosis
-from bayesnn_ppl.settings.rows import inputs, inputs_and_targets
-from bayesnn_ppl.settings.saved_runs import Run, open_posterior, open_run
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.saved.hmc_references import reference_of
+from bayesnn_ppl.settings.saved.kept_diagnosis import keep_diagnosis
+from bayesnn_ppl.settings.saved.opening import open_posterior, open_run
+from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
+from bayesnn_ppl.settings.saved.run_file import Run
 
 __all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "opened"]
 

@@ -8,16 +8,17 @@ from typing import Any
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.commands.compare import RUNS, folders_of, runs_of
 from bayesnn_ppl.cli.commands.reading import RUN
-from bayesnn_ppl.cli.commands.watching import Watched, serve
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
+from bayesnn_ppl.cli.shared.page_server import Watched, serve
 from bayesnn_ppl.report.building import built
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.kept_diagnosis import keep_diagnosis
-from bayesnn_ppl.settings.rows import held_out
-from bayesnn_ppl.settings.saved_runs import Run, predicting
-from bayesnn_ppl.settings.user_models import failures_named
+from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.saved.kept_diagnosis import keep_diagnosis
+from bayesnn_ppl.settings.saved.opening import predicting
+from bayesnn_ppl.settings.saved.rows import held_out
+from bayesnn_ppl.settings.saved.run_file import Run
 from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["GALLERY", "REPORT", "WATCH"]

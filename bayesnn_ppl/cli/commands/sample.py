@@ -7,9 +7,9 @@ from bayesnn_ppl.cli.shared.output import note
 from bayesnn_ppl.cli.shared.processes import ProcessSettings, join, supervise
 from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
 from bayesnn_ppl.experiments.execution import make_run, prepare
-from bayesnn_ppl.settings import models
 from bayesnn_ppl.settings.jobs import GROUPS, Sample
-from bayesnn_ppl.settings.kernels import METHODS, kernel_group, kernel_kinds, kernel_summary
+from bayesnn_ppl.settings.methods.kernels import METHODS, kernel_group, kernel_kinds, kernel_summary
+from bayesnn_ppl.settings.models import zoo
 
 __all__ = ["MODEL", "command", "words"]
 
@@ -53,7 +53,7 @@ def command(word: str) -> Command:
         status = supervise(processes, folder.out, typed=typed, model=model)
         if status is not None:
             return status
-        models.check_name(model, "sample", groups["data"].target)
+        zoo.check_name(model, "sample", groups["data"].target)
         job = Sample(word, settings, model, **groups)
         prepare(job, processes.num_processes)
         team = join(processes)

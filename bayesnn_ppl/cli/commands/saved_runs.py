@@ -14,9 +14,9 @@ from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.experiments.execution import resume_run
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.devices import prepare_devices
-from bayesnn_ppl.settings.kept_diagnosis import kept_status
 from bayesnn_ppl.settings.sampling import EndingSettings
-from bayesnn_ppl.settings.saved_runs import open_run
+from bayesnn_ppl.settings.saved.kept_diagnosis import kept_status
+from bayesnn_ppl.settings.saved.opening import open_run
 from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["CHECK", "EXTEND", "RESUME", "RUNS"]

@@ -6,10 +6,11 @@ from typing import Any
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.distributed import current
-from bayesnn_ppl.experiments.execution import Made, judge_run
+from bayesnn_ppl.experiments.execution import Made
+from bayesnn_ppl.experiments.judging import judge_run
 from bayesnn_ppl.experiments.stopping import STOPPED
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.saved_runs import Run
+from bayesnn_ppl.settings.saved.run_file import Run
 
 __all__ = ["FolderSettings", "ShowSettings", "show_made", "show_run"]
 

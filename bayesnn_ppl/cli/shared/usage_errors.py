@@ -63,7 +63,7 @@ def _name(argument: Any) -> str:
 
 def _unknown(name: str, options: list[str], words: list[str]) -> str:
     if words[0] == "sample":
-        from bayesnn_ppl.settings.kernels import kernel_group, kernel_kinds
+        from bayesnn_ppl.settings.methods.kernels import kernel_group, kernel_kinds
 
         setting, kernel = name.removeprefix("--").replace("-", "_"), words[1]
         having = [w for w in kernel_kinds() if setting in declared(kernel_group(w))]

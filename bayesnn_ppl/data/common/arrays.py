@@ -8,9 +8,9 @@ import numpy as np
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset, Facts, assemble
+from bayesnn_ppl.data.common.frames import frame_columns, target_column
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
-from bayesnn_ppl.data.tables.frames import frame_columns, target_column
 
 
 def from_arrays(

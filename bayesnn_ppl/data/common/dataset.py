@@ -9,9 +9,9 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.data.common.checks import check_finite, check_units, numeric
+from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas, features_of
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget, Target
-from bayesnn_ppl.data.tables.frames import NEW_ROWS, as_pandas, features_of
 
 _MOST_NAMES = 12  # in a table
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset
+from bayesnn_ppl.data.common.frames import find_target
 from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
-from bayesnn_ppl.data.tables.frames import find_target
 from bayesnn_ppl.data.tables.table_files import from_frame
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Split
+from bayesnn_ppl.data.common.frames import labels_or_numbers
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget
 from bayesnn_ppl.data.tables.csv_files import read_csv
-from bayesnn_ppl.data.tables.frames import labels_or_numbers
 from bayesnn_ppl.data.tables.table_files import PARQUET, origin_of, read_features, read_table
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ import numpy as np
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.arrays import user_dataset
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
-from bayesnn_ppl.data.common.standardisation import Task, Units
-from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
-from bayesnn_ppl.data.tables.frames import (
+from bayesnn_ppl.data.common.frames import (
     features_of,
     find_target,
     labels_or_numbers,
     numbers,
 )
+from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
+from bayesnn_ppl.data.common.standardisation import Task, Units
+from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
 
 if TYPE_CHECKING:
     import pandas

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arguments import whole_number
-from bayesnn_ppl.metrics.cross_validation.refits import CrossValidation
+from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut
 
 type Fit = Callable[[Any, Any, int], Any]

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.metrics.cross_validation.refits import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.checks import training_log_likelihood
 from bayesnn_ppl.metrics.leave_one_out.importance_weights import (
     log_weights,
     relative_efficiency,
     weighted_score,
 )
+from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
 
 if TYPE_CHECKING:
     import xarray as xr

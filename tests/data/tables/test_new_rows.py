@@ -5,7 +5,7 @@ import pandas
 import pytest
 
 from bayesnn_ppl.data import Labels, StandardisedTarget, load_table, read_split, read_target
-from bayesnn_ppl.data.tables.frames import NEW_ROWS, features_of
+from bayesnn_ppl.data.common.frames import NEW_ROWS, features_of
 
 
 def houses(rows=40):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from bayesnn_ppl.core.arguments import near_misses, whole_number
 from bayesnn_ppl.data.corruptions import KINDS, SEVERITIES
-from bayesnn_ppl.experiments.bandits import POLICIES, PROBLEMS
+from bayesnn_ppl.experiments.protocols.bandits import POLICIES, PROBLEMS
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect
 from bayesnn_ppl.metrics.active_learning import ACQUISITIONS
 

@@ -1,38 +1,40 @@
 """Kernels by word: their settings are the arguments of their classes.
 
-Every kernel of `bayesnn_ppl.kernels` is here, and NumPyro's NUTS. An argument becomes a setting
-where its annotation is a number, a word, a switch or a few numbers; its text is that of the
-docstring. So a kernel's options, their help, the keys of recipes and what a run remembers follow
-from its file alone.
+Every kernel of `bayesnn_ppl.kernels` is here, and NumPyro's NUTS. So a kernel's options, their
+help, the keys of recipes and what a run remembers follow from its file alone.
 """
 
 import dataclasses
 import functools
 import inspect
 import math
-import re
-import types
-import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from bayesnn_ppl.core.arguments import near_misses, series
-from bayesnn_ppl.settings.declaring import declared, flag, setting, switch
-from bayesnn_ppl.settings.step_schedules import SCHEDULE_SETTINGS, built, check_schedule, scheduled
+from bayesnn_ppl.settings.declaring import declared, flag, setting
+from bayesnn_ppl.settings.methods.constructor_settings import (
+    argument_settings,
+    arguments_of,
+    as_arguments,
+    takes_schedule,
+    word_of,
+)
+from bayesnn_ppl.settings.methods.step_schedules import (
+    SCHEDULE_SETTINGS,
+    built,
+    check_schedule,
+    scheduled,
+)
 from bayesnn_ppl.settings.value_kinds import (
     choice,
     number,
     number_or_auto,
-    numbers,
-    one_or_more,
-    whole,
 )
 
 __all__ = [
     "METHODS",
-    "argument_settings",
-    "as_arguments",
     "check_kernel",
     "chosen_kernel",
     "find_step",
@@ -41,7 +43,6 @@ __all__ = [
     "kernel_summary",
     "kernels_with",
     "make_kernel",
-    "word_of",
 ]
 
 # A whole recipe in one word: its kernel, and defaults of the kernel and of the run. As
@@ -55,7 +56,6 @@ METHODS: dict[str, dict[str, Any]] = {
     }
 }
 
-_WORDS = {"ChEES": "chees"}  # where the rule of `word_of` does not find it
 _BIASED = ("BiasedMinibatchHMC", "BiasedMinibatchMetropolis")  # wrong on purpose, for teaching
 _OF_NUTS = (
     *("step_size", "target_accept_prob", "max_tree_depth"),
@@ -85,12 +85,6 @@ def kernel_kinds() -> dict[str, type]:
 
     found = [getattr(kernels, name) for name in kernels.__all__ if name not in _BIASED]
     return {"nuts": NUTS} | {word_of(kind): kind for kind in found if inspect.isclass(kind)}
-
-
-def word_of(kind: type) -> str:
-    """A class's name as it is typed."""
-    name = kind.__name__
-    return _WORDS.get(name, re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower())
 
 
 def _kind(word: str) -> type:
@@ -130,7 +124,7 @@ def kernel_group(word: str) -> type:
             _text(fields["trajectory_length"]), read=number(), unit="number", metavar="L",
             shown="pi/2, where no other length is given",
         )  # fmt: skip
-    if "step_size" in fields and _takes_schedule(kind, "step_size"):
+    if "step_size" in fields and takes_schedule(kind, "step_size"):
         fields["step_size"] = setting(
             f"{_text(fields['step_size'])}; auto finds, by short runs, the largest that keeps the "
             "temperature",
@@ -146,124 +140,6 @@ def kernel_group(word: str) -> type:
 
 def _text(field: Any) -> str:
     return str(field.metadata["setting"].text)
-
-
-def _arguments(kind: type) -> dict[str, tuple[inspect.Parameter, Any]]:
-    """Name -> argument and its annotation, those of `**settings` of its bases among them."""
-    found: dict[str, tuple[inspect.Parameter, Any]] = {}
-    for this in kind.__mro__[:-1]:
-        if "__init__" not in vars(this):
-            continue
-        own = inspect.signature(vars(this)["__init__"]).parameters
-        hints = typing.get_type_hints(vars(this)["__init__"])
-        for name, parameter in own.items():
-            if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-                found.setdefault(name, (parameter, hints.get(name, Any)))
-        if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in own.values()):
-            break
-    return found
-
-
-def _takes_schedule(kind: type, name: str) -> bool:
-    from bayesnn_ppl.inference.schedules.base import Schedule
-
-    return Schedule in typing.get_args(_arguments(kind)[name][1])
-
-
-def _texts(kind: type) -> dict[str, str]:
-    """Argument -> what the docstrings of a class and its bases say of it."""
-    from docstring_parser import parse
-
-    found: dict[str, str] = {}
-    for this in kind.__mro__[:-1]:
-        for entry in parse(inspect.getdoc(this) or "").params if this.__doc__ else ():
-            text = " ".join((entry.description or "").split()).rstrip(".")
-            text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "`")
-            for name in entry.arg_name.split(","):
-                found.setdefault(name.strip().strip("*"), text)
-    return found
-
-
-def argument_settings(
-    kind: type,
-    leave_out: Iterable[str],
-    *,
-    only: Iterable[str] | None = None,
-    renamed: Mapping[str, str] = types.MappingProxyType({}),
-    defaults: Mapping[str, Any] = types.MappingProxyType({}),
-) -> dict[str, Any]:
-    """Setting -> dataclass field, for each argument of a class that can be typed.
-
-    Args:
-        kind: the class; its annotations say what kind of value an argument is.
-        leave_out: arguments that are not settings.
-        only: those that are, of a class with others.
-        renamed: argument -> setting, where they differ.
-        defaults: setting -> default in place of the class's.
-    """
-    texts, found = _texts(kind), {}
-    for argument, (parameter, annotation) in _arguments(kind).items():
-        if argument in leave_out or (only is not None and argument not in only):
-            continue
-        name = renamed.get(argument, argument)
-        default = defaults.get(name, parameter.default)
-        made = _field(annotation, texts.get(argument, ""), default)
-        if made is not None:
-            found[name] = made
-    return found
-
-
-def _field(annotation: Any, text: str, default: Any) -> Any:
-    """A field for values of the annotation, or None where nobody could type one."""
-    if isinstance(annotation, typing.TypeAliasType):
-        annotation = annotation.__value__
-    if annotation is Any:  # NumPyro's classes have no annotations
-        annotation = type(default)
-    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    parts = typing.get_args(annotation) if union else (annotation,)
-    needed = default is inspect.Parameter.empty
-    optional = type(None) in parts
-    shown = "none: it must be given" if needed else _shown(default)
-    if bool in parts:
-        return switch(text, default=None, shown="on" if default else "off")
-    words = [part for part in parts if typing.get_origin(part) is Literal]
-    if words:
-        read: Callable[[str], Any] = choice(*typing.get_args(words[0]))
-        return setting(text, read=read, unit="word", shown=shown)
-    several = any(typing.get_origin(p) is Sequence and typing.get_args(p) == (int,) for p in parts)
-    if int in parts:
-        read = functools.partial(one_or_more, read=whole()) if several else whole()
-        return setting(
-            text, read=_or_none(read, optional), unit="integer", metavar="N", shown=shown
-        )
-    if float in parts:
-        read = _or_none(number(above=-math.inf), optional)
-        return setting(text, read=read, unit="number", metavar="X", shown=shown)
-    if any(typing.get_args(part)[:1] == (float,) for part in parts):
-        return setting(text, read=numbers, unit="numbers", metavar="X,X", shown=shown)
-    if str in parts:
-        return setting(text, read=str, unit="word", metavar="WORD", shown=shown)
-    if any(getattr(part, "__name__", "") == "Preconditioner" for part in parts):
-        return setting(
-            "a mass for each weight by the size of its gradients: rmsprop is learned in the "
-            "warm-up and then fixed; rmsprop-plain moves at every step, which is biased, as in "
-            "bnn_hmc",
-            read=choice("none", "rmsprop", "rmsprop-plain"),
-            unit="word",
-            shown="none",
-        )
-    return None
-
-
-def _or_none(read: Callable[[str], Any], optional: bool) -> Callable[[str], Any]:
-    """`read`, or the word none where the argument may be None."""
-    return (lambda text: text if text == "none" else read(text)) if optional else read
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, tuple):
-        return ",".join(f"{value:g}" for value in default)
-    return f"{default:g}" if isinstance(default, float) else str(default).lower()
 
 
 def kernels_with(name: str) -> list[str]:
@@ -285,7 +161,7 @@ def check_kernel(word: str, settings: Any, *, warmup: int, chains: int) -> None:
     given = {n: v for n in declared(settings) if (v := getattr(settings, n)) is not None}
     needed = [
         _RENAMED.get(name, name)
-        for name, (parameter, _) in _arguments(_kind(word)).items()
+        for name, (parameter, _) in arguments_of(_kind(word)).items()
         if parameter.default is inspect.Parameter.empty and name != "model"
     ]
     if word == "sghmc" and "learning_rate" not in given:
@@ -331,7 +207,7 @@ def chosen_kernel(word: str, settings: Any, *, warmup: int) -> dict[str, Any]:
         warmup: draws, which some schedules count.
     """
     arguments = {setting: argument for argument, setting in _RENAMED.items()}
-    has, method = _arguments(_kind(word)), METHODS.get(word, {})
+    has, method = arguments_of(_kind(word)), METHODS.get(word, {})
     values = {n: getattr(settings, n) for n in declared(settings)} | {}
     values = dict(method.get("settings", {})) | {n: v for n, v in values.items() if v is not None}
     name = method.get("kernel", word)
@@ -362,16 +238,6 @@ def make_kernel(model: Any, chosen: Mapping[str, Any]) -> Any:
     settings = built(chosen["settings"])
     kind = _kind(chosen["kernel"])
     return kind(model, **as_arguments(kind, settings))
-
-
-def as_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values as a class takes them: tuples for lists, and None for none where it may be."""
-    found = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
-    known = _arguments(kind)
-    for name, value in found.items():
-        if value == "none" and name in known and type(None) in typing.get_args(known[name][1]):
-            found[name] = None
-    return found
 
 
 def find_step(

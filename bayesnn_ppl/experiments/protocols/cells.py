@@ -9,15 +9,15 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.data.ood import PAIRS
-from bayesnn_ppl.experiments.acquiring import acquire
-from bayesnn_ppl.experiments.bandits import Problem, labels_problem, play, wheel_problem
-from bayesnn_ppl.experiments.in_memory_method import Method
-from bayesnn_ppl.experiments.protocols import ActiveLearning, Bandit, Shift
-from bayesnn_ppl.settings import models
+from bayesnn_ppl.experiments.protocols.acquiring import acquire
+from bayesnn_ppl.experiments.protocols.bandits import Problem, labels_problem, play, wheel_problem
+from bayesnn_ppl.experiments.protocols.in_memory_method import Method
+from bayesnn_ppl.experiments.protocols.kinds import ActiveLearning, Bandit, Shift
 from bayesnn_ppl.settings.datasets import load_data
 from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.jobs import Fit, Sample
-from bayesnn_ppl.settings.saved_runs import open_posterior
+from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.saved.opening import open_posterior
 from bayesnn_ppl.storage.files import write_json
 
 __all__ = ["active_learning_rows", "bandit_rows", "check_images", "shift_rows"]
@@ -89,7 +89,7 @@ def active_learning_rows(
     """
     method = Method(job)
     dataset, _ = load_data(job.data, counts=job.zoo.counts)
-    program, _, _ = models.chosen_model(job.model, job.zoo, job.any_model, dataset)
+    program, _, _ = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     rounds = acquire(
         lambda x, y, own: method.train(program, x, y, own),
         lambda posterior: _finite(bnn.metrics.evaluate(posterior, *dataset.test)),
@@ -171,10 +171,10 @@ def _problem(protocol: Bandit, job: Sample | Fit, seed: int) -> Problem:
 
 def _reward_model(job: Sample | Fit) -> Any:
     """The recipe's model of the zoo, for one number: the reward."""
-    if models.is_file(job.model):
+    if zoo.is_file(job.model):
         raise ValueError(f"A bandit learns rewards with a model of the zoo, not `{job.model}`.")
-    model = models.build(job.model, given(job.zoo), task="regression", classes=None)
-    return models.tempered(model, job.any_model.posterior_temperature)
+    model = zoo.build(job.model, given(job.zoo), task="regression", classes=None)
+    return zoo.tempered(model, job.any_model.posterior_temperature)
 
 
 def _corrupted(dataset: Any, kind: str, severity: int, seed: int) -> np.ndarray:

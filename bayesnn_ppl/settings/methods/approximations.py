@@ -11,7 +11,11 @@ from typing import Any
 
 from bayesnn_ppl.core.arguments import near_misses, positive
 from bayesnn_ppl.settings.declaring import declared, flag, setting
-from bayesnn_ppl.settings.kernels import argument_settings, as_arguments, word_of
+from bayesnn_ppl.settings.methods.constructor_settings import (
+    argument_settings,
+    as_arguments,
+    word_of,
+)
 from bayesnn_ppl.settings.value_kinds import choice, number
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.settings.saved_runs import Run, as_model_inputs, same_features
+from bayesnn_ppl.settings.saved.run_file import Run, as_model_inputs, same_features
 
 __all__ = ["held_out", "inputs", "inputs_and_targets"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.experiments.acquiring import seed_of
+from bayesnn_ppl.experiments.protocols.acquiring import seed_of
 
 __all__ = ["POLICIES", "PROBLEMS", "Problem", "features", "labels_problem", "play", "wheel_problem"]
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.experiments.execution import interrupt_told, prepare, sample_job
-from bayesnn_ppl.settings.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.experiments.execution import prepare, sample_job
+from bayesnn_ppl.experiments.run_places import interrupt_told
 from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.devices import chain_mesh
 from bayesnn_ppl.settings.jobs import Fit, Sample
-from bayesnn_ppl.settings.kernels import chosen_kernel, find_step, make_kernel
+from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
+from bayesnn_ppl.settings.methods.kernels import chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.settings.sampling import until
 
 __all__ = ["Method"]

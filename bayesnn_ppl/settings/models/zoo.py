@@ -2,21 +2,19 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.arguments import near_misses, series
-from bayesnn_ppl.settings.declaring import declared, flag, given, setting
-from bayesnn_ppl.settings.prior_families import FAMILIES, prior_of
-from bayesnn_ppl.settings.user_models import load_program, source_hash, split_name
-from bayesnn_ppl.settings.value_kinds import choice, number, widths
+from bayesnn_ppl.settings.declaring import declared, flag, given
+from bayesnn_ppl.settings.models.model_settings import LIKELIHOODS, ModelSettings, ZooSettings
+from bayesnn_ppl.settings.models.prior_families import prior_of
+from bayesnn_ppl.settings.models.user_models import load_program, source_hash, split_name
 
 __all__ = [
     "EXAMPLES",
-    "ModelSettings",
-    "ZooSettings",
     "build",
     "check_inputs",
     "check_name",
@@ -30,118 +28,6 @@ __all__ = [
     "tasks",
     "tempered",
 ]
-
-_LIKELIHOODS = {
-    "gaussian": "regression",
-    "heteroscedastic": "regression",
-    "laplace": "regression",
-    "student_t": "regression",
-    "mixture_density": "regression",
-    "quantile": "regression",
-    "poisson": "regression",
-    "negative_binomial": "regression",
-    "categorical": "classification",
-    "bernoulli": "classification",
-    "ordinal": "classification",
-}
-_COUNTS = ("poisson", "negative_binomial")
-
-
-@dataclass(frozen=True)
-class ZooSettings:
-    """What models of the zoo can be told; one that does not apply to a model is refused."""
-
-    hidden: tuple[int, ...] | None = setting(
-        "widths of the hidden layers, or `none`",
-        read=widths,
-        metavar="W,W",
-        unit="units",
-        shown="50,50",
-    )
-    activation: str | None = setting(
-        "activation of the hidden units",
-        read=choice("relu", "tanh", "swish", "gelu", "sigmoid"),
-        unit="word",
-        shown="tanh",
-    )
-    likelihood: str | None = setting(
-        "distribution of the target; mixture_density has three components, quantile the levels "
-        "0.05, 0.5 and 0.95, and poisson and negative_binomial take counts, which are not "
-        "standardised",
-        read=choice(*_LIKELIHOODS),
-        unit="word",
-        shown="gaussian for regression, categorical for classification",
-    )
-    noise_scale: float | None = setting(
-        "fixed noise of the gaussian likelihood",
-        read=number(),
-        metavar="S",
-        unit="standard deviations of the training targets",
-        shown="learned, HalfNormal(1)",
-    )
-    prior: str | None = setting(
-        "family of the prior on every weight and bias, of mean 0 and the variance that "
-        "--prior-scale or --prior-variance says, 1 where neither is given; cauchy, which has none, "
-        "has the quartiles of the normal",
-        read=choice(*FAMILIES),
-        unit="word",
-        shown="normal where its scale is given, else the model's own prior",
-    )
-    prior_scale: float | None = setting(
-        "prior N(0, S^2) on every weight and bias, or another --prior of that size",
-        read=number(),
-        metavar="S",
-        unit="standard deviation",
-        shown="the model's own prior",
-    )
-    prior_variance: float | None = setting(
-        "the same prior, by its variance",
-        read=number(),
-        metavar="V",
-        unit="variance",
-        shown="the model's own prior",
-    )
-    temperature: float | None = setting(
-        "temperature of the likelihood, p(D|w)^(1/T) p(w)",
-        read=number(),
-        metavar="T",
-        unit="1 is Bayes",
-        shown="1",
-    )
-    augmentation: str | None = setting(
-        "dirty likelihood: inputs transformed at random in training, by minibatch kernels, `map` "
-        "and `ensemble`; noise has a standard deviation of 0.1",
-        read=choice("noise", "flip", "crop", "crop-reflect", "flip-crop"),
-        unit="word",
-        shown="none",
-    )
-    dropout: float | None = setting(
-        "dirty likelihood: inputs of dense and convolutional layers dropped in training, and in no "
-        "prediction",
-        read=number(below=1.0),
-        metavar="P",
-        unit="share of them",
-        shown="none",
-    )
-
-    @property
-    def counts(self) -> bool:
-        """Whether the targets are counts."""
-        return self.likelihood in _COUNTS
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """What any model can be told."""
-
-    posterior_temperature: float = setting(
-        "temperature of the whole posterior, [p(D|w) p(w)]^(1/T)",
-        default=1.0,
-        read=number(),
-        metavar="T",
-        unit="1 is Bayes",
-        shown="1",
-    )
 
 
 _COMPONENTS = 3  # of a mixture density, as `--help` says
@@ -204,8 +90,8 @@ def check_name(model: str, command: str, target: str | None = None) -> None:
             f"`{model}` is {what}, not a model: "
             f"`bayesnn {command} mlp --data {model}{column}`, for one."
         )
-    from bayesnn_ppl.settings.approximations import approximation_kinds
-    from bayesnn_ppl.settings.kernels import kernel_kinds
+    from bayesnn_ppl.settings.methods.approximations import approximation_kinds
+    from bayesnn_ppl.settings.methods.kernels import kernel_kinds
 
     methods = {"sample": kernel_kinds, "fit": approximation_kinds}.get(command, dict)()
     known = [*names(), *methods]
@@ -318,10 +204,10 @@ def _likelihood(options: dict[str, Any], task: str, classes: int | None) -> Any:
     usual = "categorical" if task == "classification" else "gaussian"
     name = options.pop("likelihood", usual)
     noise = options.pop("noise_scale", None)
-    if _LIKELIHOODS[name] != task:
-        fit = series(f"`{known}`" for known, of in _LIKELIHOODS.items() if of == task)
+    if LIKELIHOODS[name] != task:
+        fit = series(f"`{known}`" for known, of in LIKELIHOODS.items() if of == task)
         raise ValueError(
-            f"The likelihood `{name}` is for {_LIKELIHOODS[name]}, but the data are for {task}. "
+            f"The likelihood `{name}` is for {LIKELIHOODS[name]}, but the data are for {task}. "
             f"Likelihoods for {task} are {fit}."
         )
     if noise is not None and name != "gaussian":

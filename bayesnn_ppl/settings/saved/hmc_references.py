@@ -4,7 +4,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.data.common.pixels import tfds_order
-from bayesnn_ppl.settings.saved_runs import Run
+from bayesnn_ppl.settings.saved.run_file import Run
 
 __all__ = ["check_reference", "reference_of"]
 

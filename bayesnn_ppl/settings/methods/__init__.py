@@ -1,0 +1,1 @@
+"""Kernels and approximations by word."""

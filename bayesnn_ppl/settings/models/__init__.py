@@ -1,0 +1,1 @@
+"""Models by name, of the zoo or of a file."""

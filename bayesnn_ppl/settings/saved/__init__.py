@@ -1,0 +1,1 @@
+"""Runs on disk: what they remember, and how they are opened."""
