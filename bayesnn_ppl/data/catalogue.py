@@ -26,7 +26,7 @@ from bayesnn_ppl.data.sources import (
 from bayesnn_ppl.data.tables import table_files
 
 # What each source has by name, and the loader of one of them; in the order of `names`.
-_SOURCES: list[tuple[Mapping[str, Any], Callable[..., Dataset]]] = [
+SOURCES: list[tuple[Mapping[str, Any], Callable[..., Dataset]]] = [
     (bundled.SETS, bundled.load_bundled),
     (synthetic.SETS, synthetic.load_synthetic),
     (uci.SETS, uci.load_uci),
@@ -53,7 +53,7 @@ def names() -> dict[str, str]:
 
     The line of a set that is read from a file says that it needs BAYESNN_DATA.
     """
-    sets = {name: entry for known, _ in _SOURCES for name, entry in known.items()}
+    sets = {name: entry for known, _ in SOURCES for name, entry in known.items()}
     return {name: getattr(entry, "description", entry) for name, entry in sets.items()}
 
 
@@ -175,7 +175,7 @@ def _source(text: str) -> tuple[str, Callable[..., Dataset]]:
     subject = f"The data set `{key}`"
     if key in imdb.SETS:
         return subject, imdb.load_imdb
-    loader = next(partial(load, key) for sets, load in _SOURCES if key in sets)
+    loader = next(partial(load, key) for sets, load in SOURCES if key in sets)
     one_label = key in images.SETS and len(images.SETS[key].targets) == 1
     return subject, partial(loader, target="label") if one_label else loader
 

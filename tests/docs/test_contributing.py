@@ -194,19 +194,11 @@ def test_the_likelihood_samples_and_predicts(example):
 
 @pytest.fixture
 def with_source(monkeypatch):
-    """A function that puts a source in the catalogue, as the page's entries in it would."""
+    """A function that puts a source in the catalogue, by the line that the page names."""
 
-    def enter(source, loader):
-        names, find = catalogue.names, catalogue._source
-
-        def found(text):
-            key = catalogue._known(text)
-            if key in source.SETS:
-                return f"The data set `{key}`", partial(loader, key), ()
-            return find(text)
-
-        monkeypatch.setattr(catalogue, "names", lambda: names() | source.SETS)
-        monkeypatch.setattr(catalogue, "_source", found)
+    def enter(source):
+        line = (source.SETS, source.load_friedman)
+        monkeypatch.setattr(catalogue, "SOURCES", [*catalogue.SOURCES, line])
 
     return enter
 
@@ -220,7 +212,7 @@ def noise_of(data):
 
 def test_the_data_source_loads(example, with_source):
     source = example("friedman")
-    with_source(source, source.load_friedman)
+    with_source(source)
     data = bnn.data.load("Friedman 1")
     check_dataset(data)
     assert (len(data.train), len(data.test)) == (200, 1000)
@@ -245,7 +237,7 @@ def test_the_data_source_loads(example, with_source):
 )
 def test_a_wrong_data_source_is_noticed(example, with_source, fault, noticed):
     source = example("friedman", *fault)
-    with_source(source, source.load_friedman)
+    with_source(source)
     if noticed == "the split":
         with pytest.raises(ValueError, match="both the training and the test part"):
             bnn.data.load("friedman1")
@@ -257,7 +249,7 @@ def test_a_wrong_data_source_is_noticed(example, with_source, fault, noticed):
 def bootstrap(module, **settings):
     """Of a linear model: the members (60, 3) in the order of the design's columns, and the fit."""
     x, y = linear_truth.data()
-    model = linear_truth.program(prior=bnn.priors.normal(30.0))
+    model = linear_truth.linear(prior=bnn.priors.normal(30.0))
     approximation = module.Bootstrap(
         model, members=60, learning_rate=0.05, batch_size=None, epochs=400, **settings
     )
