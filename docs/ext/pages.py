@@ -64,7 +64,7 @@ def _write(app):
         page(kind, _list(kind, methods))
     for name, module in _API.items():
         page(f"api-{name}", _api(name, module, importlib.import_module(module).__all__))
-    flags = importlib.import_module("bayesnn_ppl.cli.readme_flags").FLAGS
+    flags = importlib.import_module("bayesnn_ppl.experiments.bnn_hmc_flags").FLAGS
     rows = [f"| `--{name}` | {flag.text} |" for name, flag in flags.items()]
     page("bnn_hmc_flags", "\n".join(["| bnn_hmc | here |", "|---|---|", *rows, ""]))
     page("api-bayesnn_ppl", _api("bayesnn_ppl", "bayesnn_ppl", _functions()))
@@ -102,7 +102,29 @@ def _method(kind, name, said):
             f"`{module}.{name}` goes wherever a kernel does: `bnn.sample({name}(model), ...)`.",
             "",
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_options(kind, name)])
+
+
+def _options(kind, name):
+    """How the method is called in a shell, and what it can be told there."""
+    from bayesnn_ppl.settings.declaring import declared, flag
+    from bayesnn_ppl.settings.methods import approximations, kernels
+
+    command, kinds, group = {
+        "kernels": ("sample", kernels.kernel_kinds(), kernels.kernel_group),
+        "approximations": (
+            "fit",
+            approximations.approximation_kinds(),
+            approximations.approximation_group,
+        ),
+    }[kind]
+    word = next((word for word, found in kinds.items() if found.__name__ == name), None)
+    if word is None:
+        return []
+    settings = declared(group(word))
+    rows = [f"| `{flag(n)}` | {what.unit} | {what.shown} |" for n, what in settings.items()]
+    head = [f"In a shell: `bayesnn {command} {word} mlp --data diabetes`, with", ""]
+    return [*head, "| option | value | default |", "|---|---|---|", *rows, ""]
 
 
 def _list(kind, methods):

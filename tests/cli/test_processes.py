@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_costs_nothing(when, tmp_path):
         supervisor.kill()
     assert supervisor.returncode == 0, error
     assert "Process 1 of 2 (host " in error and "is lost" in error
-    assert "Process 1 (signal 9) of 2 was lost; all go on from the last commit." in error
+    assert "Process 1 (signal 9) of 2 was lost; all continue from the last commit." in error
     assert f"{count} draws per chain in {out}" in said
     assert storage.check(out) == []
     alone = tmp_path / "alone"
