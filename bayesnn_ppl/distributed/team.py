@@ -202,7 +202,7 @@ class Team(Alone):
                 link.send({"lost": sentence})
         kept = "What was committed is kept"
         if self._place is not None:
-            kept += f" in {self._place}, and `resume` goes on from there"
+            kept += f" in {self._place}, and `resume` continues from there"
         self.sentence = " ".join(f"{sentence} {kept}.".split())
         self._leave(self.sentence)
 

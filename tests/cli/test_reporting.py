@@ -24,7 +24,7 @@ def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert f"Wrote the report to {out}" in shown and "linear: " in shown
     page = out.read_text()
-    assert f"bayesnn sample linear --out {linear_run} --quiet" in page
+    assert f"bayesnn sample hmc linear --out {linear_run} --quiet" in page
     assert "linear on diabetes" in page and "disease progression" in page
     line = ["report", str(linear_run), "--out", str(out), "--gradients", "0", "--json"]
     assert main(line) == 0

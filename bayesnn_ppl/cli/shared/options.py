@@ -95,8 +95,6 @@ class Command:
 
         def call(*given: Any, **groups: Any) -> int:
             values = dict(zip(names, given, strict=False))
-            if many and len(given) < len(names):
-                raise ValueError(f"{self.arguments[-1].metavar} is missing: name one or more.")
             if many:
                 values[names[-1]] = given[len(names) - 1 :]
             return self.run(**values, **defaults | groups)
@@ -125,6 +123,7 @@ def _positional(argument: Argument) -> inspect.Parameter:
         known["completer"] = _completer(argument.metavar)
     if argument.many:
         kind, place = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.empty
+        known["required"] = True
         return inspect.Parameter(
             argument.name, kind, annotation=Annotated[str, Parameter(**known)], default=place
         )

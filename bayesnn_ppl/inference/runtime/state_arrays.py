@@ -1,5 +1,6 @@
 """A state on the devices as named arrays, and back: what a checkpoint holds."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from bayesnn_ppl.core.mesh import own_part, spread
 
 __all__ = ["arrays_to_state", "state_to_arrays"]
+
+_STATISTIC = re.compile(r"\.statistics\['(\w+)'\]")
 
 
 def state_to_arrays(state: Any, chains: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
@@ -42,13 +45,17 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
         name = jax.tree_util.keystr(path)
         is_key = jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key)
         array = arrays.get(name)
+        if array is None and (field := _STATISTIC.fullmatch(name)):
+            array = arrays.get(
+                f".{field[1]}"
+            )  # as checkpoints had it before statistics stood apart
         fits = array is not None and (
             is_key or (array.shape == shape.shape and array.dtype == shape.dtype)
         )
         if array is None or not fits:
             raise ValueError(
                 f"The checkpoint does not fit this run: `{name}` is "
-                + ("missing." if array is None else f"{array.dtype}{array.shape}, ")
+                + ("missing. " if array is None else f"{array.dtype}{array.shape}, ")
                 + ("" if array is None else f"where {shape.dtype}{shape.shape} is needed. ")
                 + "It was made by another kernel, or another version of NumPyro or bayesnn_ppl."
             )

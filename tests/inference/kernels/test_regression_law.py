@@ -22,7 +22,13 @@ from bayesnn_ppl.inference.kernels import (
     RandomWalk,
 )
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
-from bayesnn_ppl.inference.kernels.full_batch import adjusted_mclmc, hmc, mala, random_walk
+from bayesnn_ppl.inference.kernels.full_batch import (
+    adjusted_mclmc,
+    hmc,
+    mala,
+    metropolis_kernel,
+    random_walk,
+)
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import hmc_step
 from bayesnn_ppl.inference.kernels.full_batch.mala import mala_proposal
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import trajectory
@@ -199,7 +205,7 @@ BROKEN = {
     "half the ratio": ("RandomWalk", (random_walk, "random_walk_proposal", half_the_ratio)),
     "AdjustedMCLMC without accept step": (
         "AdjustedMCLMC",
-        (adjusted_mclmc, "metropolis", accept_all),
+        (metropolis_kernel, "metropolis", accept_all),
     ),
     "AdjustedMCLMC with another kinetic energy": (
         "AdjustedMCLMC",
