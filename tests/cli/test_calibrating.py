@@ -23,6 +23,7 @@ def test_a_calibration_is_printed_kept_and_resumed(tmp_path, capsys):
     assert again[:20] == lines and len(again) == 24
 
 
+@pytest.mark.check
 def test_another_truth_is_found_and_data_at_hand_are_used(capsys):
     wrong = ["--replications", "60", "--truth", "noise-scale=1.5", "--json"]
     assert main([*LAPLACE, *SMALL, *wrong]) == 0

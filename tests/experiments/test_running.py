@@ -112,6 +112,7 @@ def test_two_processes_give_the_same_table(study, folder, expected):
     pd.testing.assert_frame_equal(table_of(study, folder), expected)
 
 
+@pytest.mark.check
 def test_processes_that_grow_are_renewed_without_a_word(study, folder, expected):
     (folder.parent / "grows").touch()
     with warnings.catch_warnings(record=True) as seen:  # an error would end joblib's own thread
