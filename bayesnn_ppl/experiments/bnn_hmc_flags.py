@@ -1,7 +1,6 @@
 """The flags of bnn_hmc's scripts: what each is here, or what replaces it.
 
-`bayesnn run` takes them as they stand in that README, so that its commands can be copied. The table
-FLAGS is the one place that knows them; a test compares it with the flags of the README.
+`bayesnn run` takes them as they stand in that README, so its commands can be copied.
 """
 
 import math
