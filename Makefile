@@ -75,10 +75,10 @@ fi; \
 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m
 endef
 
-test: lint  ## lint, types, import contracts, doctests and every behaviour once: ten minutes
+test: lint  ## lint, types, import contracts, doctests and every behaviour once: eight minutes
 	$(run_tests) 'not check and not notebook and not built_docs'
 
-check: lint  ## the same with all tests, as CI runs them: half an hour
+check: lint  ## the same with all tests, as CI runs them: twenty minutes
 	$(run_tests) 'not notebook and not built_docs'
 
 notebooks: $(STAMP)  ## run every teaching notebook afresh, and check its claims
