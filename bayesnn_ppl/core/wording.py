@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: lists for arrays, null for NaN and infinities."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def json_text(value: Any) -> str:
     """`value` as JSON text, in which NaN and infinities are null."""
-
-    def finite(part: Any) -> Any:
-        if isinstance(part, Mapping):
-            return {str(key): finite(item) for key, item in part.items()}
-        if isinstance(part, list | tuple):
-            return [finite(item) for item in part]
-        return None if isinstance(part, float) and not math.isfinite(part) else part
-
-    return json.dumps(finite(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def round_up(value: float) -> int:

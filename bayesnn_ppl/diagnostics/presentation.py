@@ -1,11 +1,9 @@
 """Results as text of 88 columns, and as values that JSON has."""
 
-import math
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-__all__ = ["WIDTH", "cut", "paragraph", "plain", "value_lines"]
+__all__ = ["WIDTH", "cut", "paragraph", "value_lines"]
 
 WIDTH = 88
 
@@ -31,14 +29,3 @@ def value_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
 def cut(name: str, width: int) -> str:
     """The end of a name tells more than its beginning: the index stands there."""
     return name if len(name) <= width else "…" + name[-(width - 1) :]
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON has: NaN and infinities become None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -29,7 +29,15 @@ from bayesnn_ppl.settings.saved.hmc_references import check_reference
 from bayesnn_ppl.settings.saved.opening import open_run
 from bayesnn_ppl.settings.saved.run_file import Run, default_folder, remember, require_new
 
-__all__ = ["TENSORBOARD", "Made", "make_run", "prepare", "resume_run", "sample_job"]
+__all__ = [
+    "TENSORBOARD",
+    "Made",
+    "chosen_method",
+    "make_run",
+    "prepare",
+    "resume_run",
+    "sample_job",
+]
 
 TENSORBOARD = "tensorboard"  # folder of the events, in that of the run
 
@@ -108,7 +116,8 @@ def make_run(
     dataset, loaded_by = load_data(job.data, counts=job.zoo.counts)
     model, described, path = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     with failures_named(path):
-        chosen = _chosen(job, model, dataset, say)
+        x, y = dataset.train
+        chosen = chosen_method(job, model, x, y, say)
         method = make_approximation if fits else make_kernel
         kernel = method(model, chosen)  # which checks its settings
     run = remember(
@@ -156,8 +165,16 @@ def _mesh(job: Sample) -> Any:
     return chain_mesh(run.chains, run.devices, run.chain_method, run.data_devices)
 
 
-def _chosen(job: Sample | Fit, model: Any, dataset: Any, say: Say | None) -> dict[str, Any]:
-    """The kernel or approximation as `run.json` holds it; `auto` becomes a step size here."""
+def chosen_method(
+    job: Sample | Fit, model: Any, x: Any, y: Any, say: Say | None = None
+) -> dict[str, Any]:
+    """The kernel or approximation as `run.json` holds it; `auto` becomes a step size here.
+
+    Args:
+        job: its settings.
+        model, x, y: what a step size is looked for on.
+        say: told each line of the search.
+    """
     if isinstance(job, Fit):
         return chosen_approximation(job.approximation, job.settings)
     run = job.run
@@ -166,7 +183,6 @@ def _chosen(job: Sample | Fit, model: Any, dataset: Any, say: Say | None) -> dic
     if _auto(job):
         if say is not None:
             say("Looking for a step size by short runs.")
-        x, y = dataset.train
         step = find_step(model, x, y, chosen, chains=run.chains, seed=run.seed, report=say)
         chosen["settings"]["step_size"] = step
     return chosen

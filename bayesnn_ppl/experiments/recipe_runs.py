@@ -76,7 +76,7 @@ def run_recipe(
     run = make_run(
         job, folder, command=line_of(recipe.command, settings), say=say, progress=progress
     )
-    if made is not None:
+    if made is not None and run.posterior is not None:
         made(run)
     judged = None if run.stopped else judge_run(run, diagnose=diagnose)
     record = recorded(recipe, scale, overrides or {}, run.folder)

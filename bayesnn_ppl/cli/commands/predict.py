@@ -1,7 +1,6 @@
 """`bayesnn predict`: one line of CSV for each row."""
 
 import csv
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli.commands.reading import RUN, opened
 from bayesnn_ppl.cli.shared.options import Command, Output, model_file
-from bayesnn_ppl.cli.shared.output import note, print_json, strict
+from bayesnn_ppl.cli.shared.output import note, print_json
+from bayesnn_ppl.core.wording import json_text
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.models.user_models import failures_named
 from bayesnn_ppl.settings.saved.rows import inputs
@@ -78,7 +78,7 @@ def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
         return 0
     with out.open("w", newline="", encoding="utf-8") as handle:
         if output.json:
-            json.dump(strict(_records(columns)), handle, indent=2, allow_nan=False)
+            handle.write(json_text(_records(columns)))
         else:
             _write_csv(handle, columns)
     note(f"Wrote the predictions for {label} to {out}")

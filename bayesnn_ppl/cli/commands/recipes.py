@@ -8,7 +8,13 @@ from typing import Any
 
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json, table
-from bayesnn_ppl.cli.shared.run_results import ShowSettings, as_json, show_made, show_run
+from bayesnn_ppl.cli.shared.run_results import (
+    ShowSettings,
+    as_json,
+    show_judged,
+    show_made,
+    show_run,
+)
 from bayesnn_ppl.experiments import Recipe, load_recipe, recipe_names, run_recipe
 from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
 from bayesnn_ppl.settings.declaring import declared, key_values, setting, switch
@@ -70,7 +76,7 @@ def run_recipe_command(
     flags: Any,
     output: Output,
 ) -> int:
-    """Run a recipe, and print the published figures beside what came of it."""
+    """Run a recipe, and print the published figures beside its own."""
     if settings.list or recipe is None:
         return _list(json=output.json)
     of, scale = load_recipe(recipe), settings.scale
@@ -101,6 +107,7 @@ def run_recipe_command(
         say=note if talk else None,
         progress=not settings.quiet,
         diagnose=not settings.no_diagnose,
+        made=None if output.json else lambda run: show_made(run, f"Saved in {run.folder}"),
     )
     made, judged = found.made, found.judged
     if judged is None:
@@ -109,12 +116,7 @@ def run_recipe_command(
         result = as_json(made, judged.diagnosis, judged.scores)
         print_json(found.record | {"result": result})
         return 0
-    show_made(made, f"Saved in {made.folder}")
-    if judged.diagnosis is not None:
-        print(f"{judged.diagnosis}\n")
-    if judged.scores is not None:
-        print("Held-out scores, in the data's units")
-        print(judged.scores)
+    show_judged(judged)
     print(f"\n{_comparison(of, found.record)}")
     return 0
 

@@ -1,14 +1,14 @@
 """What goes to the screen: results to stdout, everything else to stderr."""
 
-import json
-import math
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["note", "paragraph", "print_error", "print_json", "strict", "table"]
+from bayesnn_ppl.core.wording import json_text
+
+__all__ = ["note", "paragraph", "print_error", "print_json", "table"]
 
 WIDTH = 88
 # How the library's Python options are written in a shell.
@@ -73,17 +73,4 @@ def table(
 
 def print_json(value: Any) -> None:
     """`value` to stdout as strict JSON; numbers that are not finite become null."""
-    print(json.dumps(strict(value), indent=2, allow_nan=False, ensure_ascii=False))
-
-
-def strict(value: Any) -> Any:
-    """`value` as JSON can hold it: lists for arrays, null for NaN and infinities."""
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
-        return strict(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json_text(value))

@@ -7,12 +7,12 @@ from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.experiments.execution import Made
-from bayesnn_ppl.experiments.judging import judge_run
+from bayesnn_ppl.experiments.judging import Judged, judge_run
 from bayesnn_ppl.experiments.stopping import STOPPED
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.saved.run_file import Run
 
-__all__ = ["FolderSettings", "ShowSettings", "show_made", "show_run"]
+__all__ = ["FolderSettings", "ShowSettings", "as_json", "show_judged", "show_made", "show_run"]
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,7 @@ def show_run(made: Made, show: ShowSettings, *, json: bool, headline: str) -> in
     if json:
         print_json(as_json(made, judged.diagnosis, judged.scores))
         return 0
-    if judged.diagnosis is not None:
-        print(f"{judged.diagnosis}\n")
-    if judged.scores is not None:
-        print("Held-out scores, in the data's units")
-        print(judged.scores)
+    show_judged(judged)
     if not show.quiet:
         print(f"\n{_next_steps(made)}")
     return 0
@@ -75,6 +71,15 @@ def show_run(made: Made, show: ShowSettings, *, json: bool, headline: str) -> in
 def show_made(made: Made, headline: str) -> None:
     """Print that a run is saved, and what ended it."""
     print(f"{headline}\n{paragraph(_ended(made))}".strip() + "\n", flush=True)
+
+
+def show_judged(judged: Judged) -> None:
+    """Print the diagnosis and the scores of a run."""
+    if judged.diagnosis is not None:
+        print(f"{judged.diagnosis}\n")
+    if judged.scores is not None:
+        print("Held-out scores, in the data's units")
+        print(judged.scores)
 
 
 def as_json(made: Made, diagnosis: Any, scores: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cyclopts import (
 )
 
 from bayesnn_ppl.core.arguments import near_misses, series
-from bayesnn_ppl.settings.declaring import declared
+from bayesnn_ppl.settings.declaring import declared, flag
 
 __all__ = ["as_sentence"]
 
@@ -63,12 +63,11 @@ def _name(argument: Any) -> str:
 
 def _unknown(name: str, options: list[str], words: list[str]) -> str:
     if words[0] == "sample":
-        from bayesnn_ppl.settings.methods.kernels import kernel_group, kernel_kinds
+        from bayesnn_ppl.settings.methods.kernels import kernel_group, kernels_with
 
-        setting, kernel = name.removeprefix("--").replace("-", "_"), words[1]
-        having = [w for w in kernel_kinds() if setting in declared(kernel_group(w))]
+        kernel, having = words[1], kernels_with(name.removeprefix("--").replace("-", "_"))
         if having:
-            own = series(f"--{n.replace('_', '-')}" for n in declared(kernel_group(kernel)))
+            own = series(map(flag, declared(kernel_group(kernel))))
             verb = "has" if len(having) == 1 else "have"
             whose = f"{series(having)} {verb}"
             return f"The kernel {kernel} has no option {name}; {whose}. It has {own}."

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.diagnostics.presentation import paragraph, plain, value_lines
+from bayesnn_ppl.core.wording import plain
+from bayesnn_ppl.diagnostics.presentation import paragraph, value_lines
 
 __all__ = ["FitDiagnosis", "diagnose_fit"]
 

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayesnn_ppl.core.arguments import html_table, readable
+from bayesnn_ppl.core.wording import plain
 from bayesnn_ppl.diagnostics.diagnosis.judgements.common import Judgement, Status
-from bayesnn_ppl.diagnostics.presentation import WIDTH, cut, paragraph, plain, value_lines
+from bayesnn_ppl.diagnostics.presentation import WIDTH, cut, paragraph, value_lines
 from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
-from bayesnn_ppl.core.wording import percent
-from bayesnn_ppl.diagnostics.presentation import cut, paragraph, plain, value_lines
+from bayesnn_ppl.core.wording import percent, plain
+from bayesnn_ppl.diagnostics.presentation import cut, paragraph, value_lines
 from bayesnn_ppl.diagnostics.prior.class_collapse import ClassCollapse
 from bayesnn_ppl.diagnostics.prior.function_variation import FunctionScale, LengthScale
 from bayesnn_ppl.diagnostics.prior.layer_activity import LayerActivity

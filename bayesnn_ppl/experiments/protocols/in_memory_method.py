@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.experiments.execution import prepare, sample_job
+from bayesnn_ppl.experiments.execution import chosen_method, prepare, sample_job
 from bayesnn_ppl.experiments.run_places import interrupt_told
 from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.devices import chain_mesh
 from bayesnn_ppl.settings.jobs import Fit, Sample
-from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
-from bayesnn_ppl.settings.methods.kernels import chosen_kernel, find_step, make_kernel
+from bayesnn_ppl.settings.methods.approximations import make_approximation
+from bayesnn_ppl.settings.methods.kernels import make_kernel
 from bayesnn_ppl.settings.sampling import until
 
 __all__ = ["Method"]
@@ -46,9 +46,8 @@ class Method:
         """
         job = self.job
         if isinstance(job, Fit):
-            chosen = chosen_approximation(job.approximation, job.settings)
             posterior = bnn.fit(
-                make_approximation(model, chosen),
+                make_approximation(model, chosen_method(job, model, x, y)),
                 x,
                 y,
                 seed=seed,
@@ -63,17 +62,13 @@ class Method:
 
     def _sampled(self, job: Sample, model: Any, x: Any, y: Any, seed: int) -> Any:
         run = replace(job.run, seed=seed)
-        assert run.warmup is not None and run.chains is not None
-        chosen = chosen_kernel(job.kernel, job.settings, warmup=run.warmup)
-        if chosen["settings"].get("step_size") == "auto":
-            chosen["settings"]["step_size"] = find_step(
-                model, x, y, chosen, chains=run.chains, seed=seed, report=None
-            )
+        job = replace(job, run=run)
+        assert run.chains is not None
         mesh = chain_mesh(run.chains, run.devices, run.chain_method)
         with interrupt_told(None):
             return sample_job(
-                replace(job, run=run),
-                make_kernel(model, chosen),
+                job,
+                make_kernel(model, chosen_method(job, model, x, y)),
                 (x, y),
                 mesh,
                 progress=False,

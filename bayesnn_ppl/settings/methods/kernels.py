@@ -168,12 +168,16 @@ def check_kernel(word: str, settings: Any, *, warmup: int, chains: int) -> None:
         needed.insert(0, "step_size")
     missing = [flag(name) for name in needed if name not in given]
     if missing:
+        finds = "--step-size" in missing and "schedule" in declared(settings)
+        advice = (
+            ["`--step-size auto` looks for the largest step that keeps the temperature"]
+            if finds
+            else [_USUAL[name] for name in missing if name in _USUAL]
+        )
         raise ValueError(
-            f"The kernel {word} needs {series(missing)}: there is no default that would suit "
-            "other data. `--step-size auto` looks for the largest step that keeps the temperature."
-            if "--step-size" in missing
-            else f"The kernel {word} needs {series(missing)}: "
-            f"{series(_USUAL[name] for name in missing)}."
+            f"The kernel {word} needs {series(missing)}: "
+            + "; ".join(["there is no default that would suit other data", *advice])
+            + "."
         )
     if "schedule" in declared(settings):
         check_schedule(given, warmup=warmup)
@@ -208,8 +212,8 @@ def chosen_kernel(word: str, settings: Any, *, warmup: int) -> dict[str, Any]:
     """
     arguments = {setting: argument for argument, setting in _RENAMED.items()}
     has, method = arguments_of(_kind(word)), METHODS.get(word, {})
-    values = {n: getattr(settings, n) for n in declared(settings)} | {}
-    values = dict(method.get("settings", {})) | {n: v for n, v in values.items() if v is not None}
+    given = {n: v for n in declared(settings) if (v := getattr(settings, n)) is not None}
+    values = dict(method.get("settings", {})) | given
     name = method.get("kernel", word)
     chosen = {
         (arguments[n] if arguments.get(n) in has else n): value

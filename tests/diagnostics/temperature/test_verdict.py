@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from bayesnn_ppl.core.wording import plain
 from bayesnn_ppl.diagnostics import Thermometry, diagnose, judge_temperatures
-from bayesnn_ppl.diagnostics.presentation import plain
 from bayesnn_ppl.diagnostics.temperature.estimators import configurational_series
 from tests.diagnostics.temperature.euler_chains import (
     BIAS,

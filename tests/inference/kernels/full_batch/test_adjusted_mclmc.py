@@ -1,4 +1,4 @@
-"""Adjusted microcanonical dynamics have the law of the program, at any step size."""
+"""Adjusted microcanonical dynamics sample the posterior of the model, at any step size."""
 
 import numpy as np
 import pytest
