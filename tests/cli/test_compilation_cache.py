@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,9 +42,13 @@ def test_a_folder_that_the_caller_chose_stays(environment):
     assert keep_compiled_programs() is None and environment[CHOSEN] == "mine"
 
 
-def test_nothing_is_changed_once_jax_has_started(environment, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    assert keep_compiled_programs() is None and CHOSEN not in environment
+def test_jax_is_told_where_it_has_been_imported_already(environment, monkeypatch):
+    """As by a command whose options were read from a kernel's class."""
+    told = {}
+    config = SimpleNamespace(update=told.__setitem__)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=config))
+    assert told == {} and str(keep_compiled_programs()) == told["jax_compilation_cache_dir"]
+    assert told["jax_persistent_cache_min_compile_time_secs"] > 0
 
 
 def test_a_folder_that_cannot_be_written_costs_the_cache_alone(environment, tmp_path, monkeypatch):
@@ -101,7 +106,8 @@ def test_draws_are_the_same_with_and_without(tmp_path):
         for process in started:
             assert process.communicate()[1] == "" and process.returncode == 0
 
-    shared = {"XDG_CACHE_HOME": str(caches)}
+    # However fast this machine compiles, each program is worth a file here.
+    shared = {"XDG_CACHE_HOME": str(caches), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     ended(start("one", **shared), start("two", **shared))
     (entry,) = caches.glob("*/*/jit_advance-*")
     whole = entry.stat().st_size

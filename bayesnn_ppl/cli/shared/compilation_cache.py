@@ -18,15 +18,15 @@ _ABOUT = " persistent compilation cache entry for '"
 
 
 def keep_compiled_programs() -> Path | None:
-    """Tell JAX, before it is imported, to keep compiled programs in the user's cache folder.
+    """Tell JAX, before it compiles, to keep compiled programs in the user's cache folder.
 
-    Nothing is changed where JAX has been imported already, or where JAX_COMPILATION_CACHE_DIR names
-    a folder. One that cannot be written costs the cache and no more.
+    Nothing is changed where JAX_COMPILATION_CACHE_DIR names a folder. One that cannot be written
+    costs the cache and no more.
 
     Returns:
         The folder; None where nothing was changed.
     """
-    if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return None
     try:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -41,7 +41,12 @@ def keep_compiled_programs() -> Path | None:
         return None
     # In the environment, so that processes that a command starts have it too.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_LEAST_SECONDS))
+    least = os.environ.setdefault(
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_LEAST_SECONDS)
+    )
+    if jax := sys.modules.get("jax"):  # which read the environment when it was imported
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", float(least))
     return folder
 
 
