@@ -78,7 +78,7 @@ def _local(workers: int) -> Any:
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
+        dashboard_address=":0",  # any free port
         silence_logs=logging.CRITICAL,
         preload=[f"{__package__}.worker_signals"],
     )

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from bayesnn_ppl.inference.sampling.clusters.parts import Part
-from bayesnn_ppl.inference.sampling.clusters.work import Rows, make_part
+from bayesnn_ppl.inference.sampling.clusters.work import Rows, make_part, packed
 from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs
 
 __all__ = ["Tasks", "tasks_of"]
@@ -26,7 +26,7 @@ class Tasks:
         self._client, self._plan = client, plan
         self._name = f"bayesnn-stop-{uuid4().hex}"
         self._stop = Event(self._name, client=client)
-        rows = Rows(plan.inputs.x, plan.inputs.y)
+        rows = packed(Rows(plan.inputs.x, plan.inputs.y))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
             # A task and not scattered, so that the scheduler has the rows when a worker is lost.
@@ -40,7 +40,7 @@ class Tasks:
             future = self._client.submit(
                 make_part,
                 part.place,
-                _inputs_of(self._plan, part),
+                packed(_inputs_of(self._plan, part)),
                 self._rows,
                 draws,
                 self._name,
@@ -110,7 +110,7 @@ def tasks_of(client: Any, plan: Plan) -> Iterator[Tasks]:
         tasks.close()
 
 
-def _same(rows: Rows) -> Rows:
+def _same(rows: bytes) -> bytes:
     return rows
 
 

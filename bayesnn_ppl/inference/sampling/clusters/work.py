@@ -8,10 +8,10 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
 from bayesnn_ppl.inference.sampling.execution import execute
-from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
+from bayesnn_ppl.inference.sampling.plan import Plan, make_plan
 from bayesnn_ppl.storage import RunFolder
 
-__all__ = ["Rows", "make_part"]
+__all__ = ["Rows", "make_part", "packed"]
 
 _WAIT_SECONDS = 60.0  # for a worker that was given up, and still holds the folder
 _ASK_SECONDS = 0.5  # between two questions to the scheduler whether to end
@@ -25,18 +25,43 @@ class Rows:
     y: Any
 
 
-def make_part(place: str, inputs: SampleInputs, rows: Rows, draws: int, stop: str) -> int:
+def packed(value: Any) -> bytes:
+    """A value with the functions in it that a worker could not import, as of a notebook.
+
+    Packed by us, since a worker ends where Dask's own unpacking fails.
+    """
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))
+
+
+def _unpacked(value: bytes) -> Any:
+    import cloudpickle
+
+    try:
+        return cloudpickle.loads(value)
+    except (ImportError, AttributeError) as error:
+        raise RuntimeError(
+            f"A worker cannot import what the kernel or its model is made of: {error}. Install it "
+            "on all workers, or define the model in the file or notebook that is run."
+        ) from error
+
+
+def make_part(place: str, inputs: bytes, rows: bytes, draws: int, stop: str) -> int:
     """Make the chains of a part, or continue them, until they have `draws` draws.
 
     Args:
         place: folder or address of the part.
-        inputs: of the part, without the rows.
-        rows: the training data.
+        inputs: the `SampleInputs` of the part without its rows, `packed`.
+        rows: the training data as `Rows`, `packed`.
         draws: per chain that the part is to hold.
         stop: name of the event that ends it early.
 
     Returns:
         The draws per chain that are committed.
+
+    Raises:
+        RuntimeError: the worker cannot import what the kernel is made of.
     """
     from distributed import Event, get_client
 
@@ -50,7 +75,8 @@ def make_part(place: str, inputs: SampleInputs, rows: Rows, draws: int, stop: st
         asked = now
         return bool(event.is_set())
 
-    plan = make_plan(replace(inputs, x=rows.x, y=rows.y))
+    given, data = _unpacked(inputs), _unpacked(rows)
+    plan = make_plan(replace(given, x=data.x, y=data.y))
     folder = _opened(place, plan, draws)
     try:
         sink = FolderSink(folder, plan.keep)
