@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from numpyro.distributions.transforms import Transform
 from numpyro.infer.mcmc import MCMCKernel
 
-__all__ = ["StaticProgram", "describe", "fresh_kernel", "identity_key"]
+__all__ = ["StaticValue", "describe", "fresh_kernel", "identity_key"]
 
 # Functions of these are what they are for as long as the process lives.
 _LIBRARIES = frozenset(
@@ -120,15 +120,15 @@ def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     return value
 
 
-class StaticProgram:
-    """A model as a static argument of jitted functions: equal to one of equal parts."""
+class StaticValue:
+    """A model, or any other value, as a static argument of jitted functions, compared by parts."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._key = identity_key(model)
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = identity_key(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StaticProgram) and self._key == other._key
+        return isinstance(other, StaticValue) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)

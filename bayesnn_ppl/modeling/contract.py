@@ -21,7 +21,7 @@ from bayesnn_ppl.modeling.discrete_latents import check_discrete
 from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, network_advice
 from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = [
     "RANDOM_DENSITY",
@@ -155,7 +155,7 @@ def _abstract_trace(
     def run(x: Any, y: Any) -> None:
         nonlocal noisy
         drawn = handlers.substitute(model, substitute_fn=undrawn)
-        keyed = KeyedProgram(drawn, jax.random.key(0))
+        keyed = KeyedModel(drawn, jax.random.key(0))
         with handlers.trace() as found, handlers.seed(rng_seed=jax.random.key(0)):
             noisy = keyed.run(x, y)
         trace.update(found)

@@ -11,7 +11,7 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.infer import init_to_median, init_to_sample
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = [
@@ -87,14 +87,14 @@ def member_starts(
     model: Callable[..., Any], latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
 ) -> dict[str, Any]:
     """Where members would start: site -> unconstrained values (members, ...)."""
-    return _member_starts(StaticProgram(model), latents, start, keys, x, y)
+    return _member_starts(StaticValue(model), latents, start, keys, x, y)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _member_starts(
-    program: StaticProgram, latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
+    model: StaticValue, latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
 ) -> dict[str, Any]:
-    return jax.vmap(lambda key: start_position(program.model, latents, start, key, x, y))(keys)
+    return jax.vmap(lambda key: start_position(model.value, latents, start, key, x, y))(keys)
 
 
 def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:

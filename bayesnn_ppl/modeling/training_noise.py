@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["KeyedProgram", "clean", "training_key"]
+__all__ = ["KeyedModel", "clean", "training_key"]
 
 
 @dataclass
@@ -63,7 +63,7 @@ def training_key() -> Any:
 
 
 @dataclass(frozen=True)
-class KeyedProgram:
+class KeyedModel:
     """A program whose `training_key()` comes of a key of this evaluation.
 
     Attributes:
@@ -88,6 +88,6 @@ class KeyedProgram:
         return source.taken > 0
 
 
-def clean(model: Callable[..., Any]) -> KeyedProgram:
+def clean(model: Callable[..., Any]) -> KeyedModel:
     """The program without its noise, for its sites, shapes and starts; never for its density."""
-    return KeyedProgram(model, None)
+    return KeyedModel(model, None)

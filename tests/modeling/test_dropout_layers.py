@@ -9,7 +9,7 @@ from numpyro import handlers
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.modeling.dropout_layers import live_dropout
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 X = np.random.default_rng(0).normal(size=(2000, 4)).astype(np.float32)
 
@@ -53,7 +53,7 @@ def outputs(model, *, y=True):
 
 
 def keyed(network, dropout, number=0):
-    return outputs(KeyedProgram(program(network, dropout), jax.random.key(number)))
+    return outputs(KeyedModel(program(network, dropout), jax.random.key(number)))
 
 
 def test_the_networks_own_layers_are_live_in_training_alone():
@@ -109,6 +109,6 @@ def test_broadcast_axes_share_a_mask():
     ],
 )
 def test_dropout_that_would_drop_nothing_is_refused(network, dropout, sentence):
-    model = KeyedProgram(program(network, dropout), jax.random.key(0))
+    model = KeyedModel(program(network, dropout), jax.random.key(0))
     with pytest.raises(ValueError, match=sentence):
         handlers.seed(model, jax.random.key(0))(X, np.zeros(len(X), np.float32))

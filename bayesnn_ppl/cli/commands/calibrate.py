@@ -30,7 +30,7 @@ from bayesnn_ppl.settings.methods.kernels import (
     make_kernel,
 )
 from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
-from bayesnn_ppl.settings.models.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
 from bayesnn_ppl.settings.models.zoo import build, check_name, chosen_model, is_file
 from bayesnn_ppl.settings.value_kinds import number, whole
 
@@ -227,7 +227,7 @@ def _truth(words: tuple[str, ...], model: str, zoo: ZooSettings, dataset: Any) -
                 "--truth takes FILE.py:NAME, or NAME=VALUE of a model option such as "
                 f"`--truth prior-scale=1`, not `{words[0]}`."
             )
-        return load_program(*split_name(words[0]))
+        return load_model(*split_name(words[0]))
     if is_file(model):
         raise ValueError(
             f"--truth NAME=VALUE changes an option of the zoo, and `{model}` is a model of your "

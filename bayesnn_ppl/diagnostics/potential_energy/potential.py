@@ -20,11 +20,11 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.modeling.temperature import ColdModel, cold
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 __all__ = [
     "Energies",
@@ -66,21 +66,21 @@ class Energies(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="target")
-def unconstrained(target: StaticProgram, draws: Any, x: Any, y: Any) -> Any:
+def unconstrained(target: StaticValue, draws: Any, x: Any, y: Any) -> Any:
     """The unconstrained coordinates of draws, site -> (draws, ...)."""
-    return jax.lax.map(lambda one: unconstrain_fn(clean(target.model), (x, y), {}, one), draws)
+    return jax.lax.map(lambda one: unconstrain_fn(clean(target.value), (x, y), {}, one), draws)
 
 
 @partial(jax.jit, static_argnames=("target", "whole"))
 def _gradients(
-    target: StaticProgram, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
+    target: StaticValue, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
 ) -> Any:
     """∇ of the potential at each z, of its own rows, as if they were all, and its own noise."""
     count = len(next(iter(z.values())))
 
     def one(own: Any) -> Any:
         z, rows, key = own
-        keyed = KeyedProgram(target.model, key)
+        keyed = KeyedModel(target.value, key)
         if whole:
             return jax.grad(lambda z: potential_energy(keyed, (x, y), {}, z))(z)
         # The plate takes these rows and scales them; data the program looks at outside stay whole.
@@ -157,7 +157,7 @@ def energies_at_draws(
     chosen = {s: a[chains][:, draws].reshape(-1, *a.shape[2:]) for s, a in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(StaticProgram(posterior.model), chosen, x, y)
+        z = unconstrained(StaticValue(posterior.model), chosen, x, y)
         found = _summed(target, z, x, y, rows, run.get("local"), seed)
 
     def by_chain(arrays: Mapping[str, Any], factor: float) -> dict[str, np.ndarray]:
@@ -185,7 +185,7 @@ def affordable_gradients(posterior: PosteriorDraws, x: Any, y: Any) -> int:
     target = target_of(posterior)[1]
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(
-            StaticProgram(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
+            StaticValue(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
         )
         lowered = _gradients.lower(target, True, z, jnp.zeros((1, 1), jnp.int32), x, y)
         cost = lowered.cost_analysis()
@@ -217,7 +217,7 @@ def minibatch_gradients(
     last = {site: array[0, -1:] for site, array in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(StaticProgram(posterior.model), last, x, y)
+        z = unconstrained(StaticValue(posterior.model), last, x, y)
         repeated = jax.tree.map(lambda a: jnp.repeat(a, minibatches, axis=0), z)
         found = _gradients(target, False, repeated, rows.astype(np.int32), x, y, seed)
     return {names[s]: temperature * np.asarray(found[s], np.float64) for s in latents}
@@ -240,16 +240,16 @@ def ready_run(
     return run, x, y, {site: draws[names[site]] for site in sorted(run["latents"])}, names
 
 
-def target_of(posterior: PosteriorDraws) -> tuple[float, StaticProgram]:
+def target_of(posterior: PosteriorDraws) -> tuple[float, StaticValue]:
     """T, and the program whose negative log density is U/T."""
     temperature, model = run_temperature(posterior), posterior.model
     if not isinstance(model, ColdModel) and temperature != 1.0:
         model = cold(model, temperature)
-    return temperature, StaticProgram(model)
+    return temperature, StaticValue(model)
 
 
 def _summed(
-    target: StaticProgram, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
+    target: StaticValue, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
 ) -> dict[str, np.ndarray]:
     """The gradient over all rows, in blocks of them, or over rows drawn for each z."""
     count, total = len(next(iter(z.values()))), len(x)

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy
 
 from bayesnn_ppl.core.arguments import readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import ready_run, target_of, unconstrained
@@ -218,7 +218,7 @@ class _Line:
             for site, array in self.latents.items()
         }
         with arithmetic(float64=self.float64):
-            z = unconstrained(StaticProgram(self.model), chosen, self.x, self.y)
+            z = unconstrained(StaticValue(self.model), chosen, self.x, self.y)
             one = jax.tree.map(lambda a: a[0], z)
             self.unravel = ravel_pytree(one)[1]
             flat = jax.vmap(lambda z: ravel_pytree(z)[0])(z)
@@ -227,7 +227,7 @@ class _Line:
     def values(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log likelihood, prior and posterior at points (n, d), each (n,)."""
         model = self.model.model if isinstance(self.model, ColdModel) else self.model
-        base, whole = StaticProgram(model), self.target
+        base, whole = StaticValue(model), self.target
         tempered = float(self.run.get("likelihood_temperature") or 1.0)
         with arithmetic(float64=self.float64):
             z = jax.vmap(self.unravel)(jnp.asarray(points))
@@ -241,15 +241,15 @@ class _Line:
         return data * tempered, prior, rest + data / self.temperature
 
 
-def _log_density(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
+def _log_density(target: StaticValue, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
     """The log density of the rows alone, or of everything else alone, at each z."""
     return np.asarray(_compiled(target, data, z, x, y), np.float64)
 
 
 @partial(jax.jit, static_argnames=("target", "data"))
-def _compiled(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> Any:
+def _compiled(target: StaticValue, data: bool, z: Any, x: Any, y: Any) -> Any:
     def one(z: Any) -> Any:
-        weights = SiteWeights(target.model, data=float(data), share=float(not data))
+        weights = SiteWeights(target.value, data=float(data), share=float(not data))
         return -potential_energy(weights, (x, y), {}, z)
 
     return jax.lax.map(one, z)

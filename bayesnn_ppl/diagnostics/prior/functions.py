@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import whole_number
 from bayesnn_ppl.core.arrays import check_array
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import (
     LayerActivity,
@@ -102,9 +102,9 @@ def draw_functions(
     inputs = check_array(x, "x", float64=False)
     lines = _LINES if inputs.dtype.kind == "f" and len(inputs) > 1 else 0
     with arithmetic(float64=False):
-        program, layers = StaticProgram(model), Layers()
+        static, layers = StaticValue(model), Layers()
         rows = len(inputs) + 2 * lines
-        traced, kind, no_layers = inspect_prior(program, layers, inputs)
+        traced, kind, no_layers = inspect_prior(static, layers, inputs)
         working = max(1, result_bytes(traced) // len(inputs))
         blocks = math.ceil(rows / max(1, memory // working))
         plan = _Plan(len(inputs), math.ceil(rows / blocks), lines, not no_layers)
@@ -113,7 +113,7 @@ def draw_functions(
         parts = []
         for begin in range(0, at_once * calls, at_once):
             indices = np.arange(begin, begin + at_once, dtype=np.uint32)
-            part = _some_draws(program, plan, jax.random.key(seed), indices, inputs)
+            part = _some_draws(static, plan, jax.random.key(seed), indices, inputs)
             parts.append(jax.tree.map(np.asarray, part))
     found = jax.tree.map(lambda *a: np.concatenate(a)[:draws], *parts)
     n, values = plan.rows, found["values"]
@@ -138,14 +138,14 @@ class _Plan:
     layers: bool
 
 
-@partial(jax.jit, static_argnames=("program", "plan"))
-def _some_draws(program: StaticProgram, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames=("model", "plan"))
+def _some_draws(model: StaticValue, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
     # One after another: on a CPU convolutions with as many kernels as draws are slow.
-    return jax.lax.map(lambda index: _one_draw(program, plan, key_of_draw(key, index), x), indices)
+    return jax.lax.map(lambda index: _one_draw(model, plan, key_of_draw(key, index), x), indices)
 
 
-def _one_draw(program: StaticProgram, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
-    weights = latent_values(forward(program.model, key, x))
+def _one_draw(model: StaticValue, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
+    weights = latent_values(forward(model.value, key, x))
     distances = jnp.zeros(0)
     if plan.lines:
         pieces, distances = _pieces(x, jax.random.fold_in(key, 1), plan.lines)
@@ -158,7 +158,7 @@ def _one_draw(program: StaticProgram, plan: _Plan, key: Any, x: Any) -> dict[str
     def block(pair: Any) -> dict[str, Any]:
         key, rows = pair
         layers = Layers() if plan.layers else None
-        return functions_at(program.model, weights, key, rows, layers, min(plan.block, plan.rows))
+        return functions_at(model.value, weights, key, rows, layers, min(plan.block, plan.rows))
 
     # A loop of one step would still be a loop to the compiler.
     found = (

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers, networks_called
 from bayesnn_ppl.likelihoods.common.observed import (
     BERNOULLI,
@@ -96,20 +96,20 @@ def _kind(fn: Any) -> Kind:
     return "categorical" if isinstance(base, CATEGORICAL) else "quantity"
 
 
-def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
+def inspect_prior(model: StaticValue, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
     """Trace the program once on shapes, and refuse what has no prior to draw from.
 
     Returns:
         What it computes, what y is, and why no layers can be read, if that is so.
     """
-    check_inputs(program.model, x)
+    check_inputs(model.value, x)
     kinds: list[Kind] = []
 
     def run(key: Any, x: Any) -> Any:
-        trace = forward(handlers.substitute(program.model, substitute_fn=undrawn), key, x)
+        trace = forward(handlers.substitute(model.value, substitute_fn=undrawn), key, x)
         _check(trace, len(x))
         kinds.append(_kind(trace["y"]["fn"]))
-        return functions_at(program.model, latent_values(trace), key, x, layers, len(x))
+        return functions_at(model.value, latent_values(trace), key, x, layers, len(x))
 
     try:
         found = jax.make_jaxpr(lambda x: run(key_of_draw(jax.random.key(0), 0), x))(x).jaxpr

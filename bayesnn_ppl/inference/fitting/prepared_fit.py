@@ -13,7 +13,7 @@ import numpy as np
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.core.arguments import natural
-from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.inference.fitting.approximation import Approximation, Fitted
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
@@ -144,7 +144,7 @@ class Fit:
         """Map the draws to the program's space, block by block, and let the sink have them."""
         chains, draws = fitted.shape
         problem, probe = self.problem, self.probe
-        program = StaticProgram(fitted.model or problem.model)
+        program = StaticValue(fitted.model or problem.model)
         points = None if probe is None else (probe.x, probe.y)
         keys = jax.random.split(problem.key(_PREDICTIVE), (chains, draws))
         block = -(-draws // -(-draws // _BLOCK))  # blocks of one size, as far as may be
@@ -177,18 +177,18 @@ def _since(began: float) -> dict[str, float]:
     return {"total": round(time.perf_counter() - began, 3)}
 
 
-@partial(jax.jit, static_argnames="program")
+@partial(jax.jit, static_argnames="model")
 def _groups(
-    program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any
+    model: StaticValue, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any
 ) -> Any:
     """All sites of each draw in the program's space, and what it says at the probe."""
 
     def one(pair: Any) -> Any:
         position, key = pair
-        sites = constrain_fn(clean(program.model), (x, y), {}, position, return_deterministic=True)
+        sites = constrain_fn(clean(model.value), (x, y), {}, position, return_deterministic=True)
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, probe[0], probe[1], key)
+        return sites, function_record(model.value, latents, probe[0], probe[1], key)
 
     return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))

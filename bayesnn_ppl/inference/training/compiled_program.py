@@ -25,14 +25,14 @@ from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, tr
 from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
 
-__all__ = ["MemberProgram", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
+__all__ = ["MemberModel", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
 _BLOCK = 100  # the most epochs of one call
 _OWN = 0x6F77_6E  # stream of what a program has of a member's own
 
 
 @runtime_checkable
-class MemberProgram(Protocol):
+class MemberModel(Protocol):
     """A program that is another one for each member, by constants that it draws at its start."""
 
     def draw_own(self, key: Any, x: Any, y: Any) -> Any:
@@ -68,7 +68,7 @@ class MemberState(NamedTuple):
     best_epoch: Any
     stopped: Any
     failed: Any
-    own: Any = ()  # constants of a `MemberProgram`
+    own: Any = ()  # constants of a `MemberModel`
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     start_key, key = jax.random.split(key)
     z = start_position(recipe.model, recipe.latents, recipe.settings.start, start_key, x, y)
     own: Any = ()
-    if isinstance(recipe.model, MemberProgram):
+    if isinstance(recipe.model, MemberModel):
         own = recipe.model.draw_own(jax.random.fold_in(start_key, _OWN), x, y)
     return MemberState(
         z=z,
@@ -207,7 +207,7 @@ def _advance(
     patience: Any,
 ) -> Any:
     """Train a member for `count` ≤ block epochs of `epochs`, or until it stops."""
-    if isinstance(recipe.model, MemberProgram):
+    if isinstance(recipe.model, MemberModel):
         recipe = replace(recipe, model=recipe.model.with_own(state.own))
 
     def go_on(carry: Any) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 __all__ = ["held_out_loss", "trace_at", "training_loss"]
 
@@ -31,7 +31,7 @@ def trace_at(
     `noisy`: with the noise that the program has in training, such as augmented inputs.
     """
     noise = jax.random.fold_in(key, _NOISE)
-    run: Any = KeyedProgram(model, noise) if noisy else clean(model)
+    run: Any = KeyedModel(model, noise) if noisy else clean(model)
     options = {}
     if index is not None:
         run = handlers.substitute(run, data={"data": index})

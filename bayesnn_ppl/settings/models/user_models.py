@@ -14,7 +14,7 @@ from typing import Any
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.wording import as_sentence
 
-__all__ = ["failures_named", "load_program", "name_of", "source_hash", "split_name"]
+__all__ = ["failures_named", "load_model", "name_of", "source_hash", "split_name"]
 
 DEFAULT_NAME = "model"
 
@@ -32,7 +32,7 @@ def source_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
 
 
-def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
+def load_model(path: Path, name: str = DEFAULT_NAME) -> Any:
     """Run the file, and return the program `name` that it defines.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.models import zoo
-from bayesnn_ppl.settings.models.user_models import load_program, source_hash, split_name
+from bayesnn_ppl.settings.models.user_models import load_model, source_hash, split_name
 
 __all__ = ["Run", "default_folder", "remember", "require_new"]
 
@@ -136,10 +136,10 @@ class Run:
             raise ValueError(f"--model takes the path of a .py file, not `{given}`.")
         path, name = split_name(given)
         if not self.model:  # `bnn.load` holds it against the run
-            return load_program(path, name), path
+            return load_model(path, name), path
         if ":" not in given:
             name = self.model["name"]
-        program = load_program(path, name)
+        program = load_model(path, name)
         if source_hash(path) != self.model["sha256"]:
             raise ValueError(
                 f"The file `{path}` is not as it was when the run was made. The draws belong to "

@@ -20,7 +20,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import (
     kronecker_curvature,
 )
 from bayesnn_ppl.inference.approximations.curvature.local import (
-    LocalProgram,
+    LocalModel,
     Point,
     Rows,
     in_chunks,
@@ -75,7 +75,7 @@ class AroundMode:
         recentred: whether t̂ is the mode of a linear Gaussian model, and not 0.
     """
 
-    local: LocalProgram
+    local: LocalModel
     point: Point
     curvature: Any
     terms: Terms
@@ -170,7 +170,7 @@ def check_structure(selection: Selection, structure: str) -> None:
         )
 
 
-def _parts(local: LocalProgram, structure: str) -> tuple[tuple[int, int], ...]:
+def _parts(local: LocalModel, structure: str) -> tuple[tuple[int, int], ...]:
     if structure == "full":
         return ((0, local.dimension),)
     if structure == "block":
@@ -245,7 +245,7 @@ def _layer_blocks(
 
 
 @partial(jax.jit, static_argnames=("local", "gaussian"))
-def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: bool) -> Any:
+def _likelihood(local: LocalModel, point: Point, x: Any, y: Any, gaussian: bool) -> Any:
     origin = jnp.zeros_like(point.centre)
 
     def total(t: Any) -> Any:
@@ -263,7 +263,7 @@ def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: boo
 
 
 def likelihood_terms(
-    problem: Problem, local: LocalProgram, point: Point, prior: PriorCurvature, *, gaussian: bool
+    problem: Problem, local: LocalModel, point: Point, prior: PriorCurvature, *, gaussian: bool
 ) -> Terms:
     """What the evidence at a point is made of, besides the curvature.
 
@@ -286,7 +286,7 @@ def likelihood_terms(
 
 
 def noise_site(
-    problem: Problem, local: LocalProgram, point: Point, mode: Mapping[str, Any]
+    problem: Problem, local: LocalModel, point: Point, mode: Mapping[str, Any]
 ) -> Noise | None:
     """The one site that is the scale of all of the Gaussian noise, or None."""
     numbers = {n: v for n, v in mode.items() if n not in local.sites and np.shape(v) == ()}

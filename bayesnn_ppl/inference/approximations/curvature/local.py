@@ -13,10 +13,10 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import Unit
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.fisher import whitened_parameters
 
-__all__ = ["Layer", "LocalProgram", "Point", "Rows", "in_chunks", "in_layers", "layer_of"]
+__all__ = ["Layer", "LocalModel", "Point", "Rows", "in_chunks", "in_layers", "layer_of"]
 
 
 class Layer(NamedTuple):
@@ -74,7 +74,7 @@ def in_chunks(x: np.ndarray, size: int) -> Rows:
 
 
 @dataclass(frozen=True)
-class LocalProgram:
+class LocalModel:
     """A program as a function of the sites that are moved; all others keep their values.
 
     Attributes:
@@ -86,7 +86,7 @@ class LocalProgram:
         parameters: which parameters of the observed distribution they move, see `fisher`.
     """
 
-    program: StaticProgram
+    model: StaticValue
     sites: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     target: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class LocalProgram:
     def trace(self, vector: Any, fixed: Mapping[str, Any], x: Any, y: Any = None) -> dict[str, Any]:
         """The program's trace at a vector, on rows x."""
         values = dict(fixed) | self.unravel(vector)
-        model = handlers.substitute(self.program.model, data=values)
+        model = handlers.substitute(self.model.value, data=values)
         trace: dict[str, Any] = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(
             x, y
         )

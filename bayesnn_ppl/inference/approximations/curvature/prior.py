@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import jax
 import numpy as np
 
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["PriorCurvature", "prior_curvature"]
@@ -50,7 +50,7 @@ class PriorCurvature(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="local")
-def _second_order(local: LocalProgram, at: Any, fixed: Any, x: Any, y: Any, vectors: Any) -> Any:
+def _second_order(local: LocalModel, at: Any, fixed: Any, x: Any, y: Any, vectors: Any) -> Any:
     """Log density, its gradient, and the negative Hessian times each vector (K, d)."""
     density = partial(local.log_prior, fixed=fixed, x=x, y=y)
     value, gradient = jax.value_and_grad(density)(at)
@@ -59,7 +59,7 @@ def _second_order(local: LocalProgram, at: Any, fixed: Any, x: Any, y: Any, vect
 
 
 def prior_curvature(
-    local: LocalProgram, centre: np.ndarray, fixed: Any, x: Any, y: Any, *, coupling: bool
+    local: LocalModel, centre: np.ndarray, fixed: Any, x: Any, y: Any, *, coupling: bool
 ) -> PriorCurvature:
     r"""The prior's curvature, exact where it is normal.
 
@@ -120,7 +120,7 @@ def prior_curvature(
 
 
 def _coupled(
-    local: LocalProgram,
+    local: LocalModel,
     centre: np.ndarray,
     fixed: Any,
     x: Any,
@@ -158,7 +158,7 @@ def _coupled(
     )
 
 
-def _no_curvature(local: LocalProgram, index: int) -> str:
+def _no_curvature(local: LocalModel, index: int) -> str:
     site = next(layer for layer in local.layers if index < layer.end).name
     return (
         f"The prior of `{site}` has no positive curvature at the mode, nor does a normal law touch "

@@ -14,11 +14,11 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.transforms import IdentityTransform, IndependentTransform
 
 from bayesnn_ppl.core.arguments import near_misses
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.fisher import moved_parameters, refuse_unknown
 from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerLayer
 from bayesnn_ppl.inference.approximations.curvature.layers import NetworkCalls, network_calls
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, in_layers, layer_of
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, in_layers, layer_of
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.problem import Problem
 
@@ -36,7 +36,7 @@ class Selection(NamedTuple):
         findings: sites that were left out.
     """
 
-    local: LocalProgram
+    local: LocalModel
     calls: NetworkCalls
     findings: tuple[Finding, ...]
 
@@ -104,7 +104,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
     sites = in_layers(real)
     shapes = tuple(problem.summary.latents[name] for name in sites)
     target, discrete = problem.y.shape[1:], problem.summary.discrete
-    local = LocalProgram(StaticProgram(problem.model), sites, shapes, target, discrete)
+    local = LocalModel(StaticValue(problem.model), sites, shapes, target, discrete)
     which = _moved(local, values, problem.x[:1])
     return Selection(replace(local, parameters=which), calls, findings)
 
@@ -190,7 +190,7 @@ def _traced(problem: Problem) -> dict[str, Any]:
     return trace
 
 
-def _moved(local: LocalProgram, values: Any, x: Any) -> tuple[int, ...]:
+def _moved(local: LocalModel, values: Any, x: Any) -> tuple[int, ...]:
     fixed = {n: jnp.ones(v.shape, v.dtype) for n, v in values.items() if n not in local.sites}
 
     def observed(vector: Any) -> Any:
@@ -241,7 +241,7 @@ def _is_real(support: Any) -> bool:
     return isinstance(transform, IdentityTransform)
 
 
-def rows_at_once(local: LocalProgram, x: np.ndarray, columns: int, structure: str) -> int:
+def rows_at_once(local: LocalModel, x: np.ndarray, columns: int, structure: str) -> int:
     """Rows of a chunk, such that what is held of them stays below about 256 MB."""
     size = x.dtype.itemsize if x.dtype.kind == "f" else 4
     if structure in ("kfac", "low_rank"):

@@ -11,7 +11,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.dense import DenseCurvature
 from bayesnn_ppl.inference.approximations.curvature.evidence import maximise
 from bayesnn_ppl.inference.approximations.curvature.gaussian import (
@@ -219,14 +219,14 @@ def gaussian_around(
 
 def constrained(problem: Problem, mode: Mode) -> dict[str, Any]:
     """Values of the latent sites at a mode, in the program's space."""
-    sites = _constrained(StaticProgram(problem.model), mode.position, problem.x, problem.y)
+    sites = _constrained(StaticValue(problem.model), mode.position, problem.x, problem.y)
     return {name: np.asarray(site) for name, site in sites.items()}
 
 
 # Compiled, since a program that runs as it stands compiles piece by piece.
-@partial(jax.jit, static_argnames="program")
-def _constrained(program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any) -> dict[str, Any]:
-    sites = constrain_fn(program.model, (x, y), {}, z)
+@partial(jax.jit, static_argnames="model")
+def _constrained(model: StaticValue, z: Mapping[str, Any], x: Any, y: Any) -> dict[str, Any]:
+    sites = constrain_fn(model.value, (x, y), {}, z)
     return {name: sites[name] for name in z}
 
 

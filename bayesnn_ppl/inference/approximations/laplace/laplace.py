@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
 from bayesnn_ppl.inference.approximations.curvature.gaussian import check_structure
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.approximations.curvature.selection import check_layers, select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     NO_NOISE,
@@ -177,7 +177,7 @@ class Laplace:
         mode = find_mode(problem, self.mode)
         return gaussian_around(problem, selection, mode, self.settings, recentre=recentre)
 
-    def _check_tuning(self, problem: Problem, local: LocalProgram) -> None:
+    def _check_tuning(self, problem: Problem, local: LocalModel) -> None:
         if self._tunes and problem.summary.posterior_temperature != 1.0:
             raise ValueError(
                 "The evidence of a `cold` posterior is that of no model, and nothing is to be "

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
 from bayesnn_ppl.inference.approximations.curvature.selection import select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     Found,
@@ -121,7 +121,7 @@ _NOT_NORMAL = (
 )
 
 
-def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
+def _is_conjugate(problem: Problem, local: LocalModel) -> bool:
     """Whether y is Gaussian with a mean linear in the last layer and a noise that is not its.
 
     Linearity is tried on random weights, where any other function shows itself.
@@ -145,7 +145,7 @@ def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
 
 
 @partial(jax.jit, static_argnames="local")
-def _means(local: LocalProgram, point: Point, x: Any, one: Any, other: Any) -> Any:
+def _means(local: LocalModel, point: Point, x: Any, one: Any, other: Any) -> Any:
     """mean(a + b) and mean(a) + mean(b) - mean(0)."""
 
     def mean(vector: Any) -> Any:

@@ -13,7 +13,7 @@ import optax
 from bayesnn_ppl.core.arguments import positive, readable, whole_number
 from bayesnn_ppl.inference.approximations.curvature.evidence import ascend
 from bayesnn_ppl.inference.approximations.curvature.gaussian import Noise, likelihood_terms
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
 from bayesnn_ppl.inference.approximations.curvature.prior import PriorCurvature
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
@@ -75,7 +75,7 @@ class DuringTraining:
 
 def train_by_evidence(
     problem: Problem,
-    local: LocalProgram,
+    local: LocalModel,
     point: Point,
     prior: PriorCurvature,
     settings: DuringTraining,
@@ -177,7 +177,7 @@ def train_by_evidence(
 
 @partial(jax.jit, static_argnames=("local", "epochs", "batch", "rate"))
 def _train(
-    local: LocalProgram,
+    local: LocalModel,
     weights: Any,
     memory: Any,
     fixed: Any,

@@ -14,11 +14,11 @@ from bayesnn_ppl.inference.approximations.trained_networks.shifted_density impor
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["AnchoredProgram", "with_anchors"]
+__all__ = ["AnchoredModel", "with_anchors"]
 
 
 @dataclass(frozen=True)
-class AnchoredProgram:
+class AnchoredModel:
     """`model` with standard normals ξ of each member's own, by which normal laws are moved.
 
     log N(v; μ, s²) becomes log N(v; μ + √T s ξ, s²) at the sites named, where T is the temperature
@@ -87,7 +87,7 @@ def _normal_scale(law: Any) -> Any:
 
 def with_anchors(
     model: Model, parameters: frozenset[str], x: Any, y: Any, *, targets: bool
-) -> AnchoredProgram:
+) -> AnchoredModel:
     """The program whose network parameters are anchored.
 
     Args:
@@ -125,4 +125,4 @@ def with_anchors(
             f"{what} is no normal law ({kind}), and an anchor is a draw of a normal law that "
             f"another of the same width is centred at. Use a normal one, or {do}."
         )
-    return AnchoredProgram(model, tuple(shapes.items()))
+    return AnchoredModel(model, tuple(shapes.items()))

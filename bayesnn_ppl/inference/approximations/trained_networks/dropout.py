@@ -10,7 +10,7 @@ import numpy as np
 from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
 from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import (
     RATE_SITES,
-    DropoutProgram,
+    DropoutModel,
     Layer,
     find_layers,
     mask,
@@ -124,7 +124,7 @@ class Dropout(TrainedByGradients):
         """Train with masks, and draw masks; see `fit`."""
         layers = find_layers(problem.model, problem.summary.latents, problem.x, problem.y)
         layers, given = self._chosen(layers)
-        program = DropoutProgram(problem.model, tuple(layers), given)
+        program = DropoutModel(problem.model, tuple(layers), given)
         trained = self.train_members(problem.of_program(program), 1)
         rates = dict(zip((layer.name for layer in layers), given or (), strict=False))
         if given is None:

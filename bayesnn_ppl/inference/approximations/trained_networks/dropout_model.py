@@ -17,7 +17,7 @@ from bayesnn_ppl.inference.approximations.trained_networks.shifted_density impor
 from bayesnn_ppl.modeling.dropout_layers import layer_called
 from bayesnn_ppl.modeling.temperature import Model
 
-__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "mask"]
+__all__ = ["RATE_SITES", "DropoutModel", "Layer", "find_layers", "mask"]
 
 RATE_SITES = "dropout_rate/"  # prefix of the sites that concrete dropout learns
 _RELAXATION = 0.1  # temperature of the concrete law, of Gal et al.
@@ -71,7 +71,7 @@ def mask(key: Any, rate: Any, shape: tuple[int, ...], *, relaxed: bool = False) 
 
 
 @dataclass(frozen=True)
-class DropoutProgram:
+class DropoutModel:
     """`model` with dropout at the inputs of `layers`, whose density is dropout's objective.
 
     The likelihood of each row is that of weights M diag(z) with a mask z of its own, and the

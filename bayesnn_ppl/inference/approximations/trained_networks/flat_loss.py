@@ -10,7 +10,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
 from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
 from bayesnn_ppl.inference.training.problem import Problem
@@ -64,9 +64,9 @@ class Layout:
         return found
 
 
-def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callable[..., Any]:
+def minibatch_loss(model: StaticValue, layout: Layout, rows: int) -> Callable[..., Any]:
     """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `run_sgd`."""
-    density = MinibatchDensity(program.model, rows, layout.sites, layout.dimension)
+    density = MinibatchDensity(model.value, rows, layout.sites, layout.dimension)
 
     def loss(vector: Any, x: Any, y: Any) -> Any:
         return density.potential(vector, x, y) / rows

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from bayesnn_ppl.core.arguments import positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
     Layout,
     check_minibatches,
@@ -149,9 +149,9 @@ class Repulsive:
         )
         advance = partial(
             _advance,
-            StaticProgram(problem.model),
+            StaticValue(problem.model),
             layout,
-            StaticProgram((optimiser, self.schedule)),
+            StaticValue((optimiser, self.schedule)),
             batch,
             self.bandwidth,
             each,
@@ -220,9 +220,9 @@ class Repulsive:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _advance(
-    program: StaticProgram,
+    model: StaticValue,
     layout: Layout,
-    followed: StaticProgram,
+    followed: StaticValue,
     batch: int | None,
     bandwidth: float | None,
     each: int,
@@ -234,9 +234,9 @@ def _advance(
     epochs: Any,
 ) -> Any:
     """`count` ≤ block epochs of `each` steps: the state, and the mean loss of each epoch."""
-    optimiser, schedule = followed.model
+    optimiser, schedule = followed.value
     rows = x.shape[0]
-    loss = jax.value_and_grad(minibatch_loss(program, layout, rows))
+    loss = jax.value_and_grad(minibatch_loss(model, layout, rows))
 
     def step(_: Any, carry: Any) -> Any:
         particles, memory, number, total = carry

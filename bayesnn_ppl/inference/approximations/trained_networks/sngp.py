@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.arguments import positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.sngp_model import WEIGHTS, with_features
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
 from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
@@ -141,7 +141,7 @@ class SNGP(TrainedByGradients):
         trained = self.train_members(problem.of_program(program), 1)
         mode = {name: np.asarray(a[0]) for name, a in trained.positions.items()}
         gradient, hessian = _curvature(
-            StaticProgram(program),
+            StaticValue(program),
             {n: jnp.asarray(a) for n, a in mode.items()},
             problem.x,
             problem.y,
@@ -201,13 +201,13 @@ def _curvature_findings(indefinite: int, finite: bool) -> tuple[Finding, ...]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _curvature(program: StaticProgram, mode: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _curvature(model: StaticValue, mode: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Gradient (P,) and Hessian (P, P) of -log p(y, θ) in the last layer's weights."""
     start = mode[WEIGHTS]
 
     def potential(weights: Any) -> Any:
         position = mode | {WEIGHTS: weights.reshape(start.shape)}
-        density = Density(program.model, (x, y), {}, lambda _: position, 0)
+        density = Density(model.value, (x, y), {}, lambda _: position, 0)
         return density.potential(None)
 
     flat = start.ravel()

@@ -13,7 +13,7 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
 from bayesnn_ppl.core.arguments import whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
     Mode,
     check_mode,
@@ -133,7 +133,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
         if start != "prior":
             start = resolve_training_start(start, model, problem.summary, x, y, 1)
         latents = tuple(problem.summary.latents)
-        z = _start(StaticProgram(model), latents, start, problem.key(_START), x, y)
+        z = _start(StaticValue(model), latents, start, problem.key(_START), x, y)
         mode = Mode(z, {"start": start}, ())
     sites = tuple((name, tuple(np.shape(mode.position[name]))) for name in problem.summary.latents)
     target = Target(model, sites, tuple((name, c) for name, (_, c) in found.items()))
@@ -143,11 +143,11 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
     return Begun(target, z, psi, steps, batch_size, mode.record, mode.findings, mode.interrupted)
 
 
-@partial(jax.jit, static_argnames=("program", "latents", "start"))
+@partial(jax.jit, static_argnames=("model", "latents", "start"))
 def _start(
-    program: StaticProgram, latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
+    model: StaticValue, latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
 ) -> Any:
-    return start_position(program.model, latents, start, key, x, y)
+    return start_position(model.value, latents, start, key, x, y)
 
 
 def _check_learned(found: Mapping[str, Any], name: str, learn: bool) -> None:

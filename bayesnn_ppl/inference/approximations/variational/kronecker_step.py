@@ -17,7 +17,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import (
     factored_curvature,
     layer_factors,
 )
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 from bayesnn_ppl.inference.approximations.curvature.prior import prior_curvature
 from bayesnn_ppl.inference.approximations.curvature.selection import kronecker_layers, select
 from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
@@ -70,7 +70,7 @@ class KroneckerStep:
     """
 
     diagonal: NaturalStep
-    local: LocalProgram
+    local: LocalModel
     layers: tuple[KroneckerLayer, ...]
     refresh: int
 
@@ -171,7 +171,7 @@ class ReadLayers(NamedTuple):
         unit: (k,), the prior's standard deviations.
     """
 
-    local: LocalProgram
+    local: LocalModel
     layers: tuple[KroneckerLayer, ...]
     unit: np.ndarray
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.initialisation import (
     begin_target,
@@ -185,15 +185,15 @@ class NaturalGradient:
         return conclude(result, begun, positions, weights, [], record)
 
 
-@partial(jax.jit, static_argnames="program")
-def _products(program: StaticProgram, z: Any, signs: Any, key: Any, x: Any, y: Any) -> Any:
-    return [program.model.prior_product(z, vector, key, x, y) for vector in (signs, signs**2)]
+@partial(jax.jit, static_argnames="method")
+def _products(method: StaticValue, z: Any, signs: Any, key: Any, x: Any, y: Any) -> Any:
+    return [method.value.prior_product(z, vector, key, x, y) for vector in (signs, signs**2)]
 
 
 def _check_independence(method: NaturalStep, z: Any, key: Any, x: Any, y: Any) -> None:
     """A diagonal matrix H has s ∘ (H s) = H 1 for all signs s, and others have not."""
     signs = jax.random.rademacher(key, z.shape, dtype=z.dtype)
-    signed, plain = _products(StaticProgram(method), z, signs, key, x, y)
+    signed, plain = _products(StaticValue(method), z, signs, key, x, y)
     scale = float(jnp.abs(plain).max()) + 1e-30
     if float(jnp.abs(signs * signed - plain).max()) > 1e-3 * scale:
         raise ValueError(

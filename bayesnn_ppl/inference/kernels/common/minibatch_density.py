@@ -8,7 +8,7 @@ import jax
 
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.modeling.temperature import SiteWeights
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = ["MinibatchDensity", "MinibatchGradient", "full_gradient"]
 
@@ -59,7 +59,7 @@ class MinibatchDensity:
             key: of a program that is random in training; with none it is refused.
         """
         weights = SiteWeights(
-            self.model if key is None else KeyedProgram(self.model, key),
+            self.model if key is None else KeyedModel(self.model, key),
             data=share * self.rows / x.shape[0],
             share=share,
             temperature=temperature,

@@ -14,7 +14,7 @@ from jax.interpreters import partial_eval
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
 from bayesnn_ppl.modeling.temperature import SiteWeights
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = ["check_rows_independent"]
 
@@ -44,7 +44,7 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
             the data, or a site inside it has not one log density for each row.
     """
     # With a key, so that a random transformation of the rows is looked through as well.
-    weights = SiteWeights(KeyedProgram(density.model, jax.random.key(0)), data=1.0)
+    weights = SiteWeights(KeyedModel(density.model, jax.random.key(0)), data=1.0)
 
     def terms(vector: Any, x: Any, y: Any) -> Any:
         program = Density(weights, (x, y), {}, density.unravel, density.dimension)

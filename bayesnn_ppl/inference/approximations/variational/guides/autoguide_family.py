@@ -15,7 +15,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.identity import StaticProgram, identity_key
+from bayesnn_ppl.core.identity import StaticValue, identity_key
 from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational.guides.choices import (
     build_guide,
@@ -128,7 +128,7 @@ class Guided:
 
     def begin(self, z: Mapping[str, Any], psi: Mapping[str, Any], x: Any, y: Any) -> GuideValues:
         """Where the guide begins: around z, or where a guide of the caller's own says."""
-        first = _first_values(StaticProgram(self), z if self.placed else None, x, y)
+        first = _first_values(StaticValue(self), z if self.placed else None, x, y)
         if self.placed:  # tracing has left its own values there
             place_guide(self.guide, z)
         return GuideValues(first, dict(psi))
@@ -207,10 +207,10 @@ class Guided:
         return isinstance(self.guide, autoguide.AutoLaplaceApproximation)
 
 
-@partial(jax.jit, static_argnames="program")
-def _first_values(program: StaticProgram, z: Any, x: Any, y: Any) -> dict[str, Any]:
+@partial(jax.jit, static_argnames="static")
+def _first_values(static: StaticValue, z: Any, x: Any, y: Any) -> dict[str, Any]:
     """Parameter of a guide -> its first value, unconstrained; around z unless that is None."""
-    family: Guided = program.model
+    family: Guided = static.value
     if z is not None:
         place_guide(family.guide, z)
     known = dict(family.parameters)
