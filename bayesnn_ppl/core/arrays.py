@@ -37,7 +37,7 @@ def check_array(
         raise TypeError(f"`{name}` is None: `sample` needs inputs and targets.")
     if isinstance(values, Mapping):
         raise TypeError(
-            f"`{name}` is a {type(values).__name__}, and a program takes one array with an axis of "
+            f"`{name}` is a {type(values).__name__}, and a model takes one array with an axis of "
             f"rows. {_JOIN}"
         )
     try:

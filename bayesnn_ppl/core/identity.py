@@ -58,9 +58,9 @@ class _ByIdentity:
 def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     """A hashable key, equal for values that make the same program when traced.
 
-    Dataclasses (programs, priors, likelihoods, Flax Linen modules), distributions, arrays,
+    Dataclasses (models, priors, likelihoods, Flax Linen modules), distributions, arrays,
     containers and kernels count by their parts. So do functions: code, defaults, and the values
-    of the closure and of the globals that the code names, so that a program which reads a global
+    of the closure and of the globals that the code names, so that a model which reads a global
     is another one after that global has changed. Libraries' functions, classes and modules count
     by identity.
     """
@@ -104,7 +104,7 @@ def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
         return _ByIdentity(value)
     if dataclasses.is_dataclass(value):
-        # A Linen module's parent is None or the unbound sentinel at the top of a program.
+        # A Linen module's parent is None or the unbound sentinel at the top of a model.
         fields = [f.name for f in dataclasses.fields(value) if f.name != "parent"]
         return (type(value), tuple((f, key(getattr(value, f, None))) for f in fields))
     if (
