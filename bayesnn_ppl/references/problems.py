@@ -25,7 +25,7 @@ class Problem:
     make: Callable[[], Any]
 
     def model(self) -> Any:
-        """The model, a NumPyro program."""
+        """The NumPyro model."""
         return self.make()
 
     def data(self) -> Any:
