@@ -1,4 +1,4 @@
-"""Latent sites of whole numbers: which kernels move them, and the program with them held."""
+"""Latent sites of whole numbers: which kernels move them, and the model with them held."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,7 +92,7 @@ def _described(fn: Any) -> str:
 def drawn(
     model: Model, names: Sequence[str], strategy: Any, key: Any, args: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """Values of the named sites, by the strategy where it has any, else from the program itself."""
+    """Values of the named sites, by the strategy where it has any, else from the model itself."""
     seeded = handlers.substitute(handlers.seed(clean(model), key), substitute_fn=strategy)
     trace = handlers.trace(seeded).get_trace(*args)
     return {name: trace[name]["value"] for name in names}

@@ -1,4 +1,4 @@
-"""Starts by the initialisers of a program's networks, of trainings and of chains."""
+"""Starts by the initialisers of a model's networks, of trainings and of chains."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -44,7 +44,7 @@ def start_position(
     """Unconstrained values of a draw from the prior, or by the initialisers of Flax.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         latents: its latent sites.
         start: "prior" or "network".
         key: of the draw.
@@ -100,7 +100,7 @@ def _member_starts(
 def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:
     """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
 
-    The program is run on shapes alone, where only values made inside it are traced: a Linen
+    The model is run on shapes alone, where only values made inside it are traced: a Linen
     module draws them there, as does a function that builds an NNX module, and such a module itself
     has drawn them when it was built.
     """
@@ -130,7 +130,7 @@ def check_initialised(
     if not sites:
         raise ValueError(
             f"With {word} {who} start where the network's initialisers say, but the "
-            "program declares no Flax network with a prior on each parameter: it writes its "
+            "model declares no Flax network with a prior on each parameter: it writes its "
             f"weights out, or has a prior that spans several parameters. {instead}."
         )
     if several and not any(sites.values()):
