@@ -1,4 +1,4 @@
-"""Flax NNX modules as the networks of a program: built by a key, fast on a CPU, without noise."""
+"""Flax NNX modules as the networks of a model: built by a key, fast on a CPU, without noise."""
 
 import inspect
 from typing import Any
