@@ -85,7 +85,7 @@ def random_crop(padding: int = 4, *, mode: str = "zero") -> RandomCrop:
             standardisation the mean), "reflect" with the image's mirror image.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be; or, when the program runs, the
+        TypeError, ValueError: an argument is not what it must be; or, when the model runs, the
             inputs are not images (B, height, width, channels).
     """
     padding = whole_number(padding, "`padding` of random_crop", at_least=1)
