@@ -101,7 +101,7 @@ def test_what_cannot_be_meant_is_refused_at_once(bad):
         make()
 
 
-# Refused when the program runs, since only then the parameters are known. The network is
+# Refused when the model runs, since only then the parameters are known. The network is
 # MLP((4,), outputs=1) on three inputs.
 FITTED = {
     "improper": (FLAT, "`Dense_0.bias` is improper"),
@@ -176,7 +176,7 @@ def test_what_does_not_fit_other_networks_is_refused():
         shapes_of(priors.hierarchical(over="filter_group", groups=3), Everything(), IMAGES)
 
 
-def test_a_wrong_setting_that_the_program_computes_is_left_to_the_sampler():
+def test_a_wrong_setting_that_the_model_computes_is_left_to_the_sampler():
     def traced(name, shape):
         scale = numpyro.sample(f"{name}.scale", dist.HalfNormal(1.0))
         return dist.Normal(0.0, scale)

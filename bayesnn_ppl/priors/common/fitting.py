@@ -93,7 +93,7 @@ def lower_bound(found: dist.Distribution) -> float | None:
     bound = getattr(_base(found.support), "lower_bound", None)
     try:
         return None if bound is None else float(bound)
-    except (TypeError, jax.errors.JAXTypeError):  # an array, or known only when the program runs
+    except (TypeError, jax.errors.JAXTypeError):  # an array, or known only when the model runs
         return None
 
 

@@ -105,7 +105,7 @@ def lstm_gates(
 
     Raises:
         TypeError: a law that is no distribution.
-        ValueError: a law that is not one of a single real number, or (when the program runs) a
+        ValueError: a law that is not one of a single real number, or (when the model runs) a
             parameter whose last axis is not four gates.
 
     Example:

@@ -165,7 +165,7 @@ def hierarchical(
         name: of the scales' sites.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be; said when the program runs: a
+        TypeError, ValueError: an argument is not what it must be; said when the model runs: a
             parameter in no group, a group without parameter, filters that `groups` do not divide.
 
     Example:

@@ -70,7 +70,7 @@ def joint_normal(
     Raises:
         TypeError: not a matrix of numbers.
         ValueError: both or neither given; Σ is not square, symmetric and positive definite; or
-            (when the program runs) D is not the number of weights.
+            (when the model runs) D is not the number of weights.
 
     References:
         Fortuin (2022), arXiv:2105.06868.

@@ -1,4 +1,4 @@
-"""Normal weights whose scales are parameters of the program, for empirical Bayes."""
+"""Normal weights whose scales are parameters of the model, for empirical Bayes."""
 
 from dataclasses import dataclass
 from typing import Any

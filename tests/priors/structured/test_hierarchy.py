@@ -61,10 +61,10 @@ def test_a_group_of_filters_has_one_scale():
     prior = priors.hierarchical(over="filter_group", groups=2, centred=True)
     scales = np.array([0.5, 3.0])
 
-    def program():
+    def model():
         return prior.function({"kernel": (2, 2, 1, 4)}, None)
 
-    given = handlers.substitute(program, data={"kernel.prior_scale": scales})
+    given = handlers.substitute(model, data={"kernel.prior_scale": scales})
     trace = handlers.trace(handlers.seed(given, jax.random.key(0))).get_trace()
     np.testing.assert_allclose(
         np.sqrt(trace["kernel"]["fn"].variance[0, 0, 0]), [0.5, 0.5, 3.0, 3.0], rtol=1e-6
@@ -85,10 +85,10 @@ def test_a_residual_block_shares_a_scale():
 def test_the_fan_in_divides_the_scale_of_kernels_alone():
     prior = priors.hierarchical(over="network", fan_in=True, centred=True)
 
-    def program():
+    def model():
         return prior.function({"kernel": (2, 2, 4, 3), "bias": (3,)}, None)
 
-    given = handlers.substitute(program, data={"prior_scale": 2.0})
+    given = handlers.substitute(model, data={"prior_scale": 2.0})
     trace = handlers.trace(handlers.seed(given, jax.random.key(0))).get_trace()
     np.testing.assert_allclose(trace["kernel"]["fn"].variance, 4 / 16, rtol=1e-6)
     np.testing.assert_allclose(trace["bias"]["fn"].variance, 4.0, rtol=1e-6)
@@ -189,8 +189,8 @@ def test_an_inverse_gamma_mixture_of_normals_is_student_t():
 def test_draws_of_the_horseshoe_are_scaled_by_both_scales():
     """w/(τλ) is standard normal, and λ and τ are half-Cauchy."""
     prior = priors.horseshoe(0.5)
-    program = handlers.seed(lambda: prior.function({"d.kernel": (60, 60)}, None), jax.random.key(0))
-    trace = {n: s["value"] for n, s in handlers.trace(program).get_trace().items()}
+    model = handlers.seed(lambda: prior.function({"d.kernel": (60, 60)}, None), jax.random.key(0))
+    trace = {n: s["value"] for n, s in handlers.trace(model).get_trace().items()}
     local = np.asarray(trace["d.kernel.horseshoe_local"], float)
     assert same_law(local, stats.halfcauchy(0, 1).cdf) > SMALLEST_P
     ratio = trace["d.kernel"] / (trace["d.horseshoe_global"] * local)
@@ -202,11 +202,11 @@ def test_a_slab_bounds_the_largest_weights_of_a_horseshoe():
     wide = {"horseshoe_global": 100.0, "horseshoe_slab_variance": 4.0}
     prior = priors.regularised_horseshoe(over="network", centred=True)
 
-    def program():
+    def model():
         return prior.function({"kernel": (2, 1), "bias": (1,)}, None)
 
     given = handlers.substitute(
-        program, data=wide | {"kernel.horseshoe_local": np.array([[1e6], [1e-4]])}
+        model, data=wide | {"kernel.horseshoe_local": np.array([[1e6], [1e-4]])}
     )
     trace = handlers.trace(handlers.seed(given, jax.random.key(0))).get_trace()
     # Far beyond the slab it is N(0, c²), far below it the plain horseshoe.

@@ -1,4 +1,4 @@
-"""Priors in programs: gradients on all kinds of layers, tables, samplers, prior predictive."""
+"""Priors in models: gradients on all kinds of layers, tables, samplers, prior predictive."""
 
 import jax
 import numpy as np
