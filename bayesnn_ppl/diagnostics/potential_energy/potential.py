@@ -2,7 +2,7 @@
 
 U is T times the negative log density that the run was to sample, in unconstrained coordinates: the
 likelihood of all rows, the priors, and the Jacobians of constrained sites, which a whole-posterior
-temperature leaves at weight 1 in the target and which so count T times in U. Where the program is
+temperature leaves at weight 1 in the target and which so count T times in U. Where the model is
 random in training, U is the mean over its noise and each gradient has a noise of its own. It is
 unbiased, as a gradient of some of the rows is, and a temperature is linear in it.
 """
@@ -83,7 +83,7 @@ def _gradients(
         keyed = KeyedModel(target.value, key)
         if whole:
             return jax.grad(lambda z: potential_energy(keyed, (x, y), {}, z))(z)
-        # The plate takes these rows and scales them; data the program looks at outside stay whole.
+        # The plate takes these rows and scales them; data the model looks at outside stay whole.
         model = handlers.substitute(keyed, data={"data": rows})
         kwargs = {"batch_size": rows.shape[0]}
         return jax.grad(lambda z: potential_energy(model, (x, y), kwargs, z))(z)
@@ -92,7 +92,7 @@ def _gradients(
 
 
 def run_temperature(posterior: PosteriorDraws) -> float:
-    """The whole-posterior temperature of the draws: of the kernel, or of a `cold` program.
+    """The whole-posterior temperature of the draws: of the kernel, or of a `cold` model.
 
     Raises:
         ValueError: the temperature changed over the kept draws, or was 0.
@@ -112,7 +112,7 @@ def run_temperature(posterior: PosteriorDraws) -> float:
                 "The run was made at temperature 0, as an optimiser: there is no temperature to "
                 "measure."
             )
-        # Alone it is that of the kernel; of a cold program loaded without it, the other one.
+        # Alone it is that of the kernel; of a cold model loaded without it, the other one.
         temperature = temperature if high == 1.0 else high
     return temperature
 
@@ -130,16 +130,16 @@ def energies_at_draws(
     """θ and ∇U at evenly spaced draws of each chain.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run, prepared as they were for `sample`.
         gradients: how many are computed in all, at most; each passes over the data once.
         rows: rows drawn anew for each gradient, without replacement, in place of all of them. The
             temperature stays unbiased and its interval widens.
         chains: indices of the chains; None for all.
-        seed: of the rows, and of the noise of a program that is random in training.
+        seed: of the rows, and of the noise of a model that is random in training.
 
     Raises:
-        ValueError: no program or no weights, other data than those of the run, or too few
+        ValueError: no model or no weights, other data than those of the run, or too few
             gradients for 4 draws a chain.
         TypeError: an argument or the data are not what they must be.
     """
@@ -173,7 +173,7 @@ def affordable_gradients(posterior: PosteriorDraws, x: Any, y: Any) -> int:
     """At how many draws, at most 2000, the gradient over all data costs a few seconds.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
     """
     draws = posterior.draws
@@ -200,7 +200,7 @@ def minibatch_gradients(
     """∇Û of many minibatches at the last draw of the first chain, name -> (minibatches, ...).
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         batch_size: rows of each, drawn with replacement.
         minibatches: how many.
@@ -211,7 +211,7 @@ def minibatch_gradients(
     """
     run, x, y, latents, names = ready_run(posterior, x, y)
     if run.get("local"):
-        raise ValueError(f"The program has latent sites for each row, {run['local']}.")
+        raise ValueError(f"The model has latent sites for each row, {run['local']}.")
     batch_size = whole_number(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
     rows = np.random.default_rng(seed).integers(len(x), size=(minibatches, batch_size))
     last = {site: array[0, -1:] for site, array in latents.items()}
@@ -229,7 +229,7 @@ def ready_run(
     """Provenance, data, draws by sorted site, and the variables' names; or what is missing."""
     if posterior.model is None:
         raise ValueError(
-            "This posterior was loaded without its program, and the gradient of U needs it: "
+            "This posterior was loaded without its model, and the gradient of U needs it: "
             "`load(path, model=...)`."
         )
     if not posterior.has_weights:
@@ -241,7 +241,7 @@ def ready_run(
 
 
 def target_of(posterior: PosteriorDraws) -> tuple[float, StaticValue]:
-    """T, and the program whose negative log density is U/T."""
+    """T, and the model whose negative log density is U/T."""
     temperature, model = run_temperature(posterior), posterior.model
     if not isinstance(model, ColdModel) and temperature != 1.0:
         model = cold(model, temperature)
@@ -255,7 +255,7 @@ def _summed(
     count, total = len(next(iter(z.values()))), len(x)
     if rows is not None and local:
         raise ValueError(
-            f"The program has latent sites for each row, {local}, so all rows are needed: "
+            f"The model has latent sites for each row, {local}, so all rows are needed: "
             "leave out `rows`."
         )
     if rows is not None:

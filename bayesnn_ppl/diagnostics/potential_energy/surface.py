@@ -114,7 +114,7 @@ def posterior_surface(
     The cost is grid² evaluations of the density on all rows.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         draws: three pairs (chain, draw); None for the last draws of the first three chains, or,
             where there are fewer, for the first, middle and last draw of the first chain.
@@ -122,7 +122,7 @@ def posterior_surface(
         grid: points along each axis.
 
     Raises:
-        ValueError: no program or no weights, other data than those of the run, a draw that is not
+        ValueError: no model or no weights, other data than those of the run, a draw that is not
             there, three on one line, or limits that are none.
         TypeError: an argument or the data are not what they must be.
 
@@ -188,7 +188,7 @@ class _Line:
         self.run, self.x, self.y, self.latents, _ = ready_run(posterior, x, y)
         if self.run.get("local"):
             raise ValueError(
-                f"The program has latent sites for each row, {self.run['local']}, and the plane "
+                f"The model has latent sites for each row, {self.run['local']}, and the plane "
                 "would have those of all rows. Marginalise them out."
             )
         self.temperature, self.target = target_of(posterior)

@@ -1,4 +1,4 @@
-"""Functions drawn from the prior of a program, at given inputs, under a memory bound."""
+"""Functions drawn from the prior of a model, at given inputs, under a memory bound."""
 
 import math
 from dataclasses import dataclass
@@ -67,20 +67,20 @@ class PriorDraws:
 
 
 def function_draws(model: Any, x: ArrayLike, *, draws: int = 200, seed: int = 0) -> np.ndarray:
-    """Functions drawn from the prior of a program, at inputs x.
+    """Functions drawn from the prior of a model, at inputs x.
 
     Draw i is the same whatever the number of draws, and at whatever inputs, as long as the
     prior does not depend on them.
 
     Args:
-        model: a NumPyro program of the model contract. A temperature does not enter.
+        model: a NumPyro model of the model contract. A temperature does not enter.
         x: inputs (N, ...).
         draws: S.
         seed: of all randomness.
 
     Returns:
         (S, N, ...): of labels the logits, (S, N, ..., K), or (S, N, ...) of two classes; of other
-        targets the mean of y, in the program's units.
+        targets the mean of y, in the model's units.
 
     Raises:
         TypeError, ValueError: as `prior_predictive`.

@@ -174,7 +174,7 @@ def _of_quantity(found: PriorPredictive) -> list[str]:
         ]
     noise = "" if found.noise_sd is None else f", beside noise of sd {found.noise_sd:.3g} (median)"
     words.append(
-        f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the program's units of `y`."
+        f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the model's units of `y`."
     )
     if scale.sd > 5 or scale.sd < 0.2:
         words.append(

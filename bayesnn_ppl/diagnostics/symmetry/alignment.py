@@ -53,7 +53,7 @@ def align(
     space decides.
 
     Args:
-        posterior: with its weights, and its program unless `network` is given; or variable name
+        posterior: with its weights, and its model unless `network` is given; or variable name
             -> draws (chain, draw, ...), with `network` and `input_shape`.
         reference: variable name -> one draw, shape (...). By default the last draw of the first
             chain, then twice the mean of the draws aligned to the one before.

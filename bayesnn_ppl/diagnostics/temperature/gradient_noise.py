@@ -113,7 +113,7 @@ def minibatch_noise(
     """Minibatch noise of each parameter array at the last draw of the first chain.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         batch_size: rows of a minibatch, drawn with replacement as the kernels do.
         minibatches: how many, at least 16; hundreds for the tails.

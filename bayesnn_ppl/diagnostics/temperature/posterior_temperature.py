@@ -49,7 +49,7 @@ def configurational_temperature(
     """T_C = ⟨θ - c, ∇U⟩/d of each parameter array; its expectation is T at any stationary draw.
 
     Args:
-        posterior: with its program and its weights, of any sampler.
+        posterior: with its model and its weights, of any sampler.
         x, y: the data of the run, as `sample` was given them.
         gradients: at how many draws, evenly spaced; each passes over the data once.
         rows: rows drawn anew for each gradient in place of all.

@@ -143,14 +143,14 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
                 f"{names} {verb} too cold in position{_range(group)} while the momenta read "
                 f"{_times(1 / max(ratio, 1e-9))} as much. Either the chains still move apart: see "
                 "the temperature over time, and warm up for longer. Or the force that moves "
-                f"{'it' if one else 'them'} is about {_times(1 / max(ratio, 1e-9))} the program's "
+                f"{'it' if one else 'them'} is about {_times(1 / max(ratio, 1e-9))} the model's "
                 "gradient: a term is counted more than once (the likelihood's N/B, a prior, a sum "
                 "over devices)."
             )
         return (
             f"{names} {verb} too hot in position{_range(group)} while the momenta read "
             f"{_times(1 / ratio)} as much. Either the chains still travel: see the temperature "
-            "over time, and warm up for longer. Or the force lacks a part of the program's "
+            "over time, and warm up for longer. Or the force lacks a part of the model's "
             "gradient (a forgotten prior, a likelihood without its N/B)."
         )
     if kind == "momenta":

@@ -90,7 +90,7 @@ class ArrayTemperature:
     """Both thermometers of one parameter array; None where one was not read.
 
     `kind` is what the pair of them says: "right", "hot" and "cold" (both alike), "strong" and
-    "weak" (the force against the program's), "momenta" (these alone are off), "frozen", "apart"
+    "weak" (the force against the model's), "momenta" (these alone are off), "frozen", "apart"
     (chains of different temperatures), "off" (hot or cold, of a kernel with an accept step, whose
     draws are few or slow then), "broken" (not finite) or "not known" (too few draws).
     """

@@ -107,7 +107,7 @@ def test_gradient_counted_twice_in_one_layer_names_it():
     assert found.status == "too cold"
     assert [n for n, s in statuses(found).items() if s != "right"] == ["net.Dense_0.bias"]
     assert "`net.Dense_0.bias` is too cold in position" in found.verdict
-    assert "about 2 times the program's gradient" in found.verdict
+    assert "about 2 times the model's gradient" in found.verdict
     # The momenta alone cannot see it.
     assert read(run(5, force=force), positions=False).right
 
