@@ -56,7 +56,7 @@ def evaluate(
     Args:
         posterior: an object whose `predict(x)` gives a prediction in the data's units.
         x: inputs, leading axis N. Without x and y, the probe of the run is scored from what the
-            run kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no program.
+            run kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no model.
             Quantiles and samples are then those of the one predictive sample of each draw.
         y: targets in the training units, leading axis N; scores are in the data's units.
         reference: another posterior, trained on targets in the same units; or averaged class
