@@ -100,7 +100,7 @@ class Components:
     """The components of the predictive mixture at inputs `x`: one distribution per draw.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         draws: latent site name -> array (S, ...).
         x: inputs (N, ...).
         memory: bytes that the components of one block of rows may take, about.

@@ -54,7 +54,7 @@ def log_prior_group(posterior: DrawsWithModel, x: Any, y: Any, tempered: bool) -
     """log p(θ) by site, to the power 1/T where `tempered`."""
     if posterior.model is None or not posterior.has_weights:
         raise ValueError(
-            "The group log_prior needs the weights and the program: `load(path, model=...)` of a "
+            "The group log_prior needs the weights and the model: `load(path, model=...)` of a "
             "run that kept its weights."
         )
     run, attributes = posterior.provenance, _temperatures(posterior)

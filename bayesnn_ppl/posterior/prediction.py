@@ -1,6 +1,6 @@
 """Posterior predictive distributions: p(y|x, D) ≈ (1/S) Σ_s p(y|x, θ_s), an equal mixture.
 
-Everything is computed from the distribution of the program's observed site `"y"`, and comes out
+Everything is computed from the distribution of the model's observed site `"y"`, and comes out
 in the data's units.
 """
 
