@@ -59,7 +59,7 @@ def mile(
     posteriors, weighted equally.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         x, y: data, as for `sample`.
         chains: members of the ensemble, and chains.
         warmup_steps: steps that tune step size, preconditioner and decoherence length.

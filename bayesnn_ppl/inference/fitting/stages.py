@@ -99,7 +99,7 @@ def in_blocks(
 
     Raises:
         KeyboardInterrupt: Ctrl-C before the first block was made.
-        ValueError: the checkpoint is of another program.
+        ValueError: the checkpoint is of another fit.
     """
     state = jax.tree.map(jnp.asarray, state)
     losses, done = np.full((members, total), np.nan), 0

@@ -27,7 +27,7 @@ class Keep:
     """What a run keeps of its draws, for `sample(..., keep=...)`.
 
     Statistics of the sampler are kept of every draw. With function values a posterior is
-    diagnosed and scored without its weights, and without the program.
+    diagnosed and scored without its weights, and without the model.
 
     Args:
         weights: "all"; "moments", mean and variance of every weight over the draws of each chain,
@@ -134,7 +134,7 @@ def check_keep(
 
     Raises:
         TypeError: `keep` is no `Keep`, or the probe holds no numbers.
-        ValueError: bfloat16 in memory, a program without predictions at new inputs, or a probe
+        ValueError: bfloat16 in memory, a model without predictions at new inputs, or a probe
             that does not fit it.
     """
     variable_names(summary.stored)  # names under which two sites would be stored are refused
@@ -150,7 +150,7 @@ def check_keep(
         )
     if keep.groups and summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(summary.local)}, and "
+            f"The model has latent sites of single rows, {list(summary.local)}, and "
             "what is said of a row holds its own. Leave `Keep(groups=...)` out."
         )
     if keep.groups and current().count > 1:
@@ -171,7 +171,7 @@ def check_keep(
         )
     if summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(summary.local)}: one "
+            f"The model has latent sites of single rows, {list(summary.local)}: one "
             "value for each training row, and none for those of a probe. Leave the probe out."
         )
     check_inputs(model, x)

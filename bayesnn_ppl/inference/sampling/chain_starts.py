@@ -173,7 +173,7 @@ def explain_faults(
     """A sentence on the first chain without a finite start, or None when all have one.
 
     Args:
-        model, x, y: the program and its data.
+        model, x, y: the model and its data.
         z: unconstrained positions, leading axis chain.
         faults: flags of `traced._position`, leading axis chain.
         start: of the plan: how the positions were found.

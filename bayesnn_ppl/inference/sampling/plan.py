@@ -232,7 +232,7 @@ def _check_kernel(kernel: Any) -> None:
         raise ValueError(
             f"The kernel {type(kernel).__name__} has no model. Build it from a model, "
             f"`{type(kernel).__name__}(model)`, not from a potential function: predictions need "
-            "the program."
+            "the model."
         )
 
 
@@ -279,8 +279,7 @@ def _warn_of_cold_latents(summary: ModelSummary) -> None:
     if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
             f"The posterior at temperature {summary.posterior_temperature} depends on how the "
-            "program is "
-            f"parametrised, because it has latent sites besides network parameters: {others}. "
+            f"model is parametrised, because it has latent sites besides network parameters: {others}. "
             "Fix them, or temper the likelihood alone with `tempered(T)`.",
             stacklevel=3,
         )

@@ -77,7 +77,7 @@ def sample(
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
             as divide the chains evenly.
         init: where chains start. None: the kernel's `init_strategy` if it was given one, else a
-            draw from the prior. "network": the program's Flax networks where their own
+            draw from the prior. "network": the model's Flax networks where their own
             initialisers put them, each chain by a draw of its own, and other sites at draws from
             the prior; `Ensemble(...)`: at networks trained apart, one for each chain. Or a
             strategy of `numpyro.infer`, or a mapping from site names to constrained values.
@@ -92,7 +92,7 @@ def sample(
             sampler's state: memory does not grow with their number, ArviZ and xarray open them
             while the run goes on, and `resume` goes on after a crash with the same bits.
         keep: what is kept of each draw, by default all weights; see `Keep`. With a probe,
-            `diagnose()` and `evaluate(posterior)` need no inputs, and no program.
+            `diagnose()` and `evaluate(posterior)` need no inputs, and no model.
         until: end the run before it has all its draws, as soon as the functions have converged:
             any of `function_rhat` (largest R-hat of the function values at the probe), `ess` (their
             smallest bulk or tail effective sample size, with the precision that a diagnosis of that

@@ -28,18 +28,18 @@ from bayesnn_ppl.modeling.network_initialisers import start_position
 __all__ = ["MemberModel", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
 _BLOCK = 100  # the most epochs of one call
-_OWN = 0x6F77_6E  # stream of what a program has of a member's own
+_OWN = 0x6F77_6E  # stream of what a model has of a member's own
 
 
 @runtime_checkable
 class MemberModel(Protocol):
-    """A program that is another one for each member, by constants that it draws at its start."""
+    """A model that differs between members, by constants that it draws at its start."""
 
     def draw_own(self, key: Any, x: Any, y: Any) -> Any:
         """The constants of a member, a pytree of arrays."""
 
     def with_own(self, own: Any) -> Callable[..., Any]:
-        """The program of a member."""
+        """The model of a member."""
 
 
 @dataclass(frozen=True)

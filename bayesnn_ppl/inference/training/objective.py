@@ -1,4 +1,4 @@
-"""What training lowers: the loss of a program at an unconstrained position, and that held out."""
+"""What training lowers: the loss of a model at an unconstrained position, and that held out."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 __all__ = ["held_out_loss", "trace_at", "training_loss"]
 
-_NOISE = 0x6E6F_6973  # stream of the noise that a program has in training
+_NOISE = 0x6E6F_6973  # stream of the noise that a model has in training
 
 
 def trace_at(
@@ -26,9 +26,9 @@ def trace_at(
     *,
     noisy: bool = False,
 ) -> dict[str, Any]:
-    """The program at an unconstrained position, on all rows or those of `index`.
+    """The model at an unconstrained position, on all rows or those of `index`.
 
-    `noisy`: with the noise that the program has in training, such as augmented inputs.
+    `noisy`: with the noise that the model has in training, such as augmented inputs.
     """
     noise = jax.random.fold_in(key, _NOISE)
     run: Any = KeyedModel(model, noise) if noisy else clean(model)

@@ -38,7 +38,7 @@ class Trained:
 
     Attributes:
         positions: latent site -> unconstrained values (members, ...).
-        values: latent site -> the same in the program's own space.
+        values: latent site -> the same in the model's own space.
         losses: (members, epochs), the mean objective of each epoch's minibatches per observation,
             each taken before its step; NaN after a member stopped.
         held_out_losses: (members, epochs), the mean -log p(y|x, θ) of the held-out rows after each

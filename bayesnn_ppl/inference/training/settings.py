@@ -29,7 +29,7 @@ class TrainingSettings:
             [0, 1), such as `cosine`; None for a constant factor of 1.
         validation_fraction: share of the rows held out, at least one row when it is above 0.
         patience: stop a member after so many epochs without a lower held-out loss.
-        start: "network" for what the initialisers of the program's Flax Linen networks draw, with
+        start: "network" for what the initialisers of the model's Flax Linen networks draw, with
             the median of 15 draws from the prior for each other site; "prior" for one draw of
             everything; "auto" for the first where there is such a network, else the second. A draw
             from a wide prior may lie where the noise is next to nothing, far from any mode.

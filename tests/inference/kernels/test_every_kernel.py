@@ -183,7 +183,7 @@ def test_bad_settings_are_refused(kernel, settings, words, error):
 
 @pytest.mark.parametrize("kernel", [HMC, ChEES])
 def test_what_is_no_model_is_refused(kernel):
-    with pytest.raises(TypeError, match=f"{kernel.__name__} takes a NumPyro program"):
+    with pytest.raises(TypeError, match=f"{kernel.__name__} takes a NumPyro model"):
         kernel(3)
 
 

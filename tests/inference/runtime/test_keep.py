@@ -80,7 +80,7 @@ def test_kept_function_values_are_those_of_the_weights(everything, probe):
     np.testing.assert_allclose(prediction.log_prob(y), exact.log_prob(y), rtol=1e-4, atol=1e-5)
 
 
-def test_scores_without_the_program_are_those_with_it(everything, functions_only, probe):
+def test_scores_without_the_model_are_those_with_it(everything, functions_only, probe):
     scores = bnn.metrics.evaluate(bnn.load(functions_only[1]))
     exact = bnn.metrics.evaluate(everything, *probe)
     assert set(scores) == set(exact) and scores.rows == exact.rows
@@ -105,7 +105,7 @@ def test_samples_are_of_the_predictive_distribution(everything, probe):
     )
 
 
-def test_a_run_is_judged_in_a_process_without_the_program(functions_only, everything):
+def test_a_run_is_judged_in_a_process_without_the_model(functions_only, everything):
     posterior, out = functions_only
     assert not posterior.has_weights and posterior.draws == {}
     assert "posterior" not in storage.read(out).children

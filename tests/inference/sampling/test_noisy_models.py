@@ -108,12 +108,12 @@ def test_no_noise_is_no_change_and_runs_go_on_with_the_same_bits(tmp_path):
 
 
 def test_sub_batches_and_steps_have_noise_of_their_own():
-    program = model(NOISY)
+    noisy = model(NOISY)
 
     def unravel(vector):
         return {"net/Dense_0.bias": vector[:1], "net/Dense_0.kernel": vector[1:].reshape(2, 1)}
 
-    density = MinibatchDensity(program, ROWS, unravel, 3)
+    density = MinibatchDensity(noisy, ROWS, unravel, 3)
     theta = jnp.array([0.1, 1.0, -1.0])
 
     def gradient(key, parts, x=X[:8], y=Y[:8]):

@@ -65,7 +65,7 @@ class AroundMode:
     """N(θ* + U t̂, U P⁻¹ Uᵀ) with P = κM + Λ, of the chosen parameters.
 
     Attributes:
-        local: the program as their function.
+        local: the model as their function.
         point: θ*, the units U = diag(unit), and the other sites.
         curvature: M.
         terms: what else the evidence is made of.
@@ -268,8 +268,8 @@ def likelihood_terms(
     """What the evidence at a point is made of, besides the curvature.
 
     Args:
-        problem: the program and its data.
-        local: the program near its mode.
+        problem: the model and its data.
+        local: the model near its mode.
         point: the mode.
         prior: the curvature of its prior.
         gaussian: whether the noise is to be tuned, so that its squares are needed.
@@ -291,7 +291,7 @@ def noise_site(
     """The one site that is the scale of all of the Gaussian noise, or None."""
     numbers = {n: v for n, v in mode.items() if n not in local.sites and np.shape(v) == ()}
     if not numbers:
-        return None  # before the program runs, operation by operation
+        return None  # before the model runs, operation by operation
     base = base_distribution(local.trace(point.centre, point.fixed, problem.x[:1])["y"]["fn"])
     if type(base).__name__ != "Normal":
         return None

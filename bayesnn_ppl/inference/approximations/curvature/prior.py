@@ -1,4 +1,4 @@
-"""The curvature of a program's prior at a mode, and what to do where there is none."""
+"""The curvature of a model's prior at a mode, and what to do where there is none."""
 
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -69,7 +69,7 @@ def prior_curvature(
     of 0, and never narrower than the law (Palmer et al., 2006).
 
     Args:
-        local: the program near its mode.
+        local: the model near its mode.
         centre: the mode, (d,).
         fixed: values of the other latent sites.
         x, y: the data, which priors may look at.

@@ -1,4 +1,4 @@
-"""Which parameters an approximation around a mode is about, and the program as their function."""
+"""Which parameters an approximation around a mode is about, and the model as their function."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ class Selection(NamedTuple):
     """What was chosen, known before anything is trained or compiled.
 
     Attributes:
-        local: the program as a function of the chosen sites.
+        local: the model as a function of the chosen sites.
         calls: the networks and layers that it calls.
         findings: sites that were left out.
     """
@@ -63,7 +63,7 @@ def check_layers(layers: Any, name: str) -> Layers:
 def select(problem: Problem, layers: Layers) -> Selection:
     """The sites that `layers` asks for, in the order of the vector.
 
-    Without patterns these are the network's parameters, or all latent sites of a program without
+    Without patterns these are the network's parameters, or all latent sites of a model without
     a network. Other sites, such as a noise scale, stay at the mode.
 
     Raises:
@@ -72,7 +72,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
     """
     if problem.summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(problem.summary.local)}: "
+            f"The model has latent sites of single rows, {list(problem.summary.local)}: "
             "one value for each row, and no curvature that adds up over rows. Use `sample`."
         )
     trace = _traced(problem)
@@ -124,7 +124,7 @@ def kronecker_layers(
     """The chosen layers as `kronecker_curvature` takes them.
 
     Args:
-        selection: the parameters, and the layers that the program calls.
+        selection: the parameters, and the layers that the model calls.
         said: in errors, who reads layers, and what to use where there is no network, or where a
             layer is another one.
 
@@ -135,7 +135,7 @@ def kronecker_layers(
     local, calls = selection.local, selection.calls
     if not calls.readable:
         raise ValueError(
-            f"{said[0]} reads the inputs of the layers of one Flax Linen network, but this program "
+            f"{said[0]} reads the inputs of the layers of one Flax Linen network, but this model "
             f"calls {calls.networks} of them"
             + (", inside another transformation of JAX" if calls.hidden else "")
             + f". {said[1]}"
@@ -167,7 +167,7 @@ def kronecker_layers(
 
 
 def _run(model: Any, values: Any, x: Any) -> dict[str, Any]:
-    """The program's trace on shapes: all values are traced ones."""
+    """The model's trace on shapes: all values are traced ones."""
     trace: dict[str, Any] = {}
 
     def run(values: Any, x: Any) -> None:
@@ -208,7 +208,7 @@ def _chosen(sites: Sequence[str], layers: Layers, calls: NetworkCalls) -> list[s
         if not calls.readable or not calls.calls or calls.calls[-1].path not in owners:
             raise ValueError(
                 'layers="last" is the last layer that one Flax Linen network calls, and this '
-                "program has no such network or no sites of that layer. Name the parameters: "
+                "model has no such network or no sites of that layer. Name the parameters: "
                 f"{near_misses('layers', [str(s) for s in sites])}"
             )
         last = calls.calls[-1].path

@@ -43,7 +43,7 @@ class Laplace:
 
     with J_n the derivative in the weights of the parameters of the distribution of y_n, F_n their
     Fisher information (so P is the generalised Gauss-Newton matrix, and the likelihood's part is
-    never negative), and w_n what the program weights row n by: 1/T of `tempered(T)`. The prior's
+    never negative), and w_n what the model weights row n by: 1/T of `tempered(T)`. The prior's
     Hessian is exact; `cold` weights it too. Predictions have the untempered likelihood.
 
     The network's parameters are taken; a noise scale, or scales of a hierarchical prior, stay at
@@ -62,7 +62,7 @@ class Laplace:
     is not one peak around θ*, and where θ* is not a mode: `diagnose` says how far from one it is.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         structure: of P: "full"; "block", one for each layer; "kfac", Kronecker factors of dense
             layers and convolutions; "diagonal"; "low_rank", the largest eigenvalues in units of
             the prior's precision, and the prior beside them.
@@ -71,13 +71,13 @@ class Laplace:
         mode: settings of `MAP`, or the posterior of a fit of this model, where its first draw is
             θ*. None for `MAP()`.
         draws: how many.
-        predictive: "linearised" or "sampled". A program without one Flax Linen network has no
+        predictive: "linearised" or "sampled". A model without one Flax Linen network has no
             linearised predictions and says so.
         prior_precision: "fixed"; or factors of the normal prior's precisions by which the evidence
             is greatest: "scalar", one of all; "layer", one of each layer; "element", one of each
             parameter.
-        tune_noise: whether the scale of Gaussian noise, a site of the program, is tuned too.
-        when: "post hoc", at the mode that the program's own prior has; or `DuringTraining(...)`,
+        tune_noise: whether the scale of Gaussian noise, a site of the model, is tuned too.
+        when: "post hoc", at the mode that the model's own prior has; or `DuringTraining(...)`,
             where the mode follows.
 
     Raises:
@@ -167,7 +167,7 @@ class Laplace:
         """The normal law itself, before draws are taken from it.
 
         Args:
-            problem: the program and its data.
+            problem: the model and its data.
             recentre: whether the model is linear in the chosen parameters with Gaussian noise, so
                 that the law is to be exact whatever θ* is.
         """
@@ -181,7 +181,7 @@ class Laplace:
         if self._tunes and problem.summary.posterior_temperature != 1.0:
             raise ValueError(
                 "The evidence of a `cold` posterior is that of no model, and nothing is to be "
-                "tuned by it. Tune the untempered program, and make that one cold."
+                "tuned by it. Tune the untempered model, and make that one cold."
             )
         if self.tune_noise and problem.summary.observed != "Normal":
             raise ValueError(

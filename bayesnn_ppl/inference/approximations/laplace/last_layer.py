@@ -50,7 +50,7 @@ class LastLayer:
     uncertainty of the features: far from the data it may be as sure as between them.
 
     Args:
-        model: a program with one Flax Linen network.
+        model: a NumPyro model with one Flax Linen network.
         mode: settings of `MAP`, or the posterior of a fit of this model. None for `MAP()`.
         draws: how many.
         prior_precision: "fixed", "scalar", "layer" or "element", see `Laplace`.
@@ -98,7 +98,7 @@ class LastLayer:
     def solve(self, problem: Problem) -> Fitted:
         """Train the network, and take the posterior of its last layer; see `fit`."""
         found, exact = self.around(problem)
-        # Of a linear layer the linearised program is the program.
+        # A model whose parameters are those of a linear layer is its own linearisation.
         predictive = "sampled" if exact else "linearised"
         return as_fitted(problem, found, draws=self.draws, predictive=predictive)
 

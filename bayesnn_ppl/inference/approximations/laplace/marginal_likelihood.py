@@ -89,8 +89,8 @@ def train_by_evidence(
     """Rounds of training and tuning; see `DuringTraining`.
 
     Args:
-        problem: the program and its data.
-        local: the program as a function of the weights that are trained.
+        problem: the model and its data.
+        local: the model as a function of the weights that are trained.
         point: where they begin.
         prior: its curvature, of a normal prior.
         settings: of the rounds.

@@ -68,7 +68,7 @@ def best_rates(
     an eigenvalue above 1/2, steps are not small and P is scaled down to it.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         layout: of the vectors.
         modes: (members, d).
         batch_size: B.

@@ -26,7 +26,7 @@ class ConstantSGD(IteratesOfSGD):
         θ' = θ - P ∇Ĵ(θ),    Ĵ of a minibatch of B rows, drawn with replacement
 
     where J = U/N is the potential per observation in unconstrained coordinates (Jacobians
-    included; temperatures of the program count once). Where J is quadratic with Hessian A and the
+    included; temperatures of the model count once). Where J is quadratic with Hessian A and the
     minibatch gradients have the same covariance C/B everywhere, the iterates have the mode as
     mean and the stationary covariance
 
@@ -43,7 +43,7 @@ class ConstantSGD(IteratesOfSGD):
     each member stays with its own.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         mode: what a member begins at, see `SWAG`.
         members: chains, each from a mode of its own.
         learning_rate: ε, of SGD on the mean loss; None for the theory's.
@@ -54,7 +54,7 @@ class ConstantSGD(IteratesOfSGD):
         burn_in: draws that are left out at first.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:

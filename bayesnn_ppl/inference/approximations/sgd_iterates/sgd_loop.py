@@ -1,6 +1,6 @@
 """Stochastic gradient descent that goes on: every so many steps, where each member is.
 
-What `SWAG` and `ConstantSGD` look at. One function is compiled for a program, its data and a size
+What `SWAG` and `ConstantSGD` look at. One function is compiled for a model, its data and a size
 of minibatch; rates and numbers of steps are its arguments.
 """
 
@@ -87,12 +87,12 @@ def run_sgd(
         J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
 
     per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
-    are to look like is a density there. Temperatures of the program count in J. The rows of a
+    are to look like is a density there. Temperatures of the model count in J. The rows of a
     minibatch are drawn with replacement, each step anew: over a shuffled epoch the noise of the
     minibatches adds up to nothing, and the iterates would stay much closer to the mode.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         starts: (members, d).
         rate: P for each member: (members, 1), (members, d) or (members, d, d).
         layout: of the vectors.

@@ -118,7 +118,7 @@ class SWAG(IteratesOfSGD):
     What the iterates scatter by is minibatch noise, and how much is the rate's doing, not the
     posterior's: the covariance is about proportional to the rate. By default the rate is that at
     which SGD comes nearest to the posterior (`constant_rate.best_rates`). The loss is that of the
-    whole posterior in unconstrained coordinates, Jacobians included. Temperatures of the program
+    whole posterior in unconstrained coordinates, Jacobians included. Temperatures of the model
     count in it once; a likelihood temperature T makes the iterates' covariance proportional to
     1/T at a rate that is given, and to T, as it should be, at the best one.
 
@@ -126,8 +126,8 @@ class SWAG(IteratesOfSGD):
     numbers. It fails where a mode is so flat that SGD would need far more steps to explore it.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
-        mode: what a member begins at: a `MAP(...)` to train by; a posterior of the same program,
+        model: a NumPyro model that keeps the model contract.
+        mode: what a member begins at: a `MAP(...)` to train by; a posterior of the same model,
             whose chains' first draws are taken; None for `MAP()`.
         members: 1, or M for MultiSWAG.
         learning_rate: of SGD on the mean loss: a number, or a function of the step, such as
@@ -141,7 +141,7 @@ class SWAG(IteratesOfSGD):
         draws: of each member.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:

@@ -1,4 +1,4 @@
-"""A program with the prior of each member centred elsewhere, and the noise of each drawn anew."""
+"""A model with the prior of each member centred elsewhere, and the noise of each drawn anew."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class AnchoredModel:
     """`model` with standard normals ξ of each member's own, by which normal laws are moved.
 
     log N(v; μ, s²) becomes log N(v; μ + √T s ξ, s²) at the sites named, where T is the temperature
-    that the program gives the site: with a scale that is learned, the anchor moves along.
+    that the model gives the site: with a scale that is learned, the anchor moves along.
 
     Attributes:
-        model: the program, which it is itself as long as no member is chosen.
+        model: the NumPyro model, which is what a call runs: `with_own` chooses a member.
         sites: name -> shape of ξ; of "y", the rows that are trained on.
     """
 
@@ -45,13 +45,13 @@ class AnchoredModel:
         }
 
     def with_own(self, own: Mapping[str, Any]) -> Callable[..., Any]:
-        """The program of a member."""
+        """The model of a member."""
 
-        def program(*args: Any, **options: Any) -> Any:
+        def anchored(*args: Any, **options: Any) -> Any:
             with _Anchors(own):
                 return self.model(*args, **options)
 
-        return program
+        return anchored
 
 
 class _Anchors(Messenger):
@@ -88,10 +88,10 @@ def _normal_scale(law: Any) -> Any:
 def with_anchors(
     model: Model, parameters: frozenset[str], x: Any, y: Any, *, targets: bool
 ) -> AnchoredModel:
-    """The program whose network parameters are anchored.
+    """The model whose network parameters are anchored.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         parameters: the latent sites that are network parameters.
         x, y: the data.
         targets: whether the targets are moved, too.
@@ -102,7 +102,7 @@ def with_anchors(
     if not parameters:
         raise ValueError(
             "An anchored ensemble centres the priors of network parameters elsewhere, and the "
-            "program marks no site as one: declare the network with `random_network` or "
+            "model marks no site as one: declare the network with `random_network` or "
             "`random_flax_module`."
         )
     wanted = [*sorted(parameters), *(["y"] if targets else [])]

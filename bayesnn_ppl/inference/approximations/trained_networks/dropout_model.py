@@ -1,4 +1,4 @@
-"""A program whose dense and convolutional layers drop inputs, anew for each row."""
+"""A model whose dense and convolutional layers drop inputs, anew for each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class DropoutModel:
     means over q. With learned rates, the entropy of the masks is added. See `Dropout`.
 
     Attributes:
-        model: the program.
+        model: the NumPyro model.
         layers: which drop inputs.
         rates: one for each layer; None to learn them, at the sites `dropout_rate/<layer>`.
     """
@@ -147,10 +147,10 @@ class _Moves(Messenger):
 
 
 def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any) -> list[Layer]:
-    """The dense and convolutional layers of a program's Linen networks, in the order of calls.
+    """The dense and convolutional layers of a model's Linen networks, in the order of calls.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         shapes: of its latent sites.
         x, y: the data.
 
@@ -177,7 +177,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
     jax.eval_shape(run, x, y)
     if not called:
         raise ValueError(
-            "There is no layer to work on: the program calls no `linen.Dense`, "
+            "There is no layer to work on: the model calls no `linen.Dense`, "
             "`linen.Conv` or `nn.Conv` of a Flax Linen network."
         )
     layers = []

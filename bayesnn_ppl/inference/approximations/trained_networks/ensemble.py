@@ -45,7 +45,7 @@ class Ensemble(TrainedByGradients):
     decoupled weight decay 1e-3 on the negative log likelihood, minibatches of 32, at most 500
     epochs, an eighth of the training rows held out (its split is 70 to 10), a member's best epoch
     kept once 10 epochs have not bettered it, and the start that of Flax's initialisers where the
-    program has a Linen network.
+    model has a Linen network.
 
     As an approximation the posterior is the equal mixture of its members, each a chain of one
     draw. With objective="posterior" they are modes of the posterior found from different starts.
@@ -67,7 +67,7 @@ class Ensemble(TrainedByGradients):
     there, and need not be overdispersed, see `diagnostics.dispersion`.
 
     Args:
-        model: a NumPyro program; None, as `init=`, for that of the kernel.
+        model: a NumPyro model; None, as `init=`, for that of the kernel.
         members: how many; None for 5, or, as `init=`, for the number of chains.
         anchored: centre each member's prior at its own draw of it; the priors of all network
             parameters must be normal, and the objective "posterior".
@@ -128,12 +128,12 @@ class Ensemble(TrainedByGradients):
             )
 
     def train_members(self, problem: Problem, members: int) -> Trained:
-        """Train so many members of the problem's program, or of one with anchors."""
+        """Train so many members of the problem's model, or of one with anchors."""
         if self.anchored:
             model, parameters = problem.model, problem.summary.parameters
             options = {"targets": self.randomised_targets}
             anchored = with_anchors(model, parameters, problem.x, problem.y, **options)
-            problem = problem.of_program(anchored)
+            problem = problem.with_model(anchored)
         return super().train_members(problem, members)
 
     def solve(self, problem: Problem) -> Fitted:
@@ -155,7 +155,7 @@ class Ensemble(TrainedByGradients):
         """Train one member of `model` for each chain.
 
         Args:
-            model: the kernel's program.
+            model: that of the kernel.
             x, y: the data, leading axis of rows.
             chains: number of chains.
             seed: of the run; the members' keys are set apart from those of its chains.

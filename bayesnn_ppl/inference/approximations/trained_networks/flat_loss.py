@@ -30,7 +30,7 @@ class Layout:
 
     @classmethod
     def of(cls, problem: Problem) -> "Layout":
-        """That of a program's latent sites, found by shapes alone."""
+        """That of a model's latent sites, found by shapes alone."""
 
         def run(x: Any, y: Any) -> dict[str, Any]:
             seeded = handlers.seed(problem.model, jax.random.key(0))
@@ -75,11 +75,11 @@ def minibatch_loss(model: StaticValue, layout: Layout, rows: int) -> Callable[..
 
 
 def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
-    """Raise ValueError unless a few rows at a time can stand for all, in the program's density."""
+    """Raise ValueError unless a few rows at a time can stand for all, in the model's density."""
     if problem.summary.local:
         raise ValueError(
             f"The latent sites {list(problem.summary.local)} have one value for each training "
-            f"row, which a minibatch does not have: {what} cannot take this program."
+            f"row, which a minibatch does not have: {what} cannot take this model."
         )
     density = MinibatchDensity(problem.model, len(problem.x), layout.sites, layout.dimension)
     check_rows_independent(density, problem.x, problem.y)

@@ -51,7 +51,7 @@ class Repulsive:
     with k = exp(-|θ_i - θ_j|²/h), h = median |θ_i - θ_j|² / log M at each step, and φ/N followed
     by an optimiser. It descends the KL divergence from the posterior, in NumPyro's unconstrained
     coordinates with their Jacobians, as fast as functions of the kernel's space can; temperatures
-    of the program count once. Without the second part all particles would end at a mode. Members
+    of the model count once. Without the second part all particles would end at a mode. Members
     are chains of one draw.
 
     A step costs M minibatch gradients and M² d. The particles have the width of the posterior
@@ -65,7 +65,7 @@ class Repulsive:
     Jacobians: on the scale of three observations the variance of log s was 0.003 for 0.128.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         members: M ≥ 2.
         learning_rate: of Adam on φ/N; by default 1e-2.
         optimiser: an optax transformation in its place.
@@ -78,7 +78,7 @@ class Repulsive:
         start: "auto", "network" or "prior", see `TrainingSettings`.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:

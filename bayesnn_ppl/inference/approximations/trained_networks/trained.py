@@ -54,7 +54,7 @@ class TrainedByGradients:
         name = type(self).__name__
         if self.model is not None and not callable(self.model):
             raise TypeError(
-                f"`{name}` takes a NumPyro program, a function of (x, y), or none where another "
+                f"`{name}` takes a NumPyro model, a function of (x, y), or none where another "
                 f"has one, not {self.model!r}."
             )
         if self.objective not in _OBJECTIVES:
@@ -97,7 +97,7 @@ class TrainedByGradients:
         return optax.adamw(learning_rate, b1=0.9, b2=0.999, weight_decay=weight_decay)
 
     def train_members(self, problem: Problem, members: int) -> Trained:
-        """Train so many members of the problem's program by these settings."""
+        """Train so many members of the problem's model by these settings."""
         rows, epochs = len(problem.x), self.epochs
         if epochs is None:
             batch = rows if self.batch_size is None else min(self.batch_size, rows)

@@ -112,7 +112,7 @@ def judge_weights(log_weights: np.ndarray, k: float | None) -> list[Finding]:
             Finding(
                 "failure",
                 f"The log density is not finite at {bad} of {len(log_weights)} draws of q: they "
-                "lie where the program overflows. Begin narrower (`sigma_init`), lower the "
+                "lie where the model overflows. Begin narrower (`sigma_init`), lower the "
                 "learning rate, or narrow the prior.",
             )
         ]

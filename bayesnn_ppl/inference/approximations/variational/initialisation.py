@@ -41,7 +41,7 @@ class Begun:
     Attributes:
         target: log p̃.
         z: where means begin, site -> unconstrained value.
-        psi: where parameters of the program begin, unconstrained.
+        psi: where parameters of the model begin, unconstrained.
         steps: how many.
         batch_size: B, or None for all rows.
         record: how the start was found.
@@ -91,11 +91,11 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
     Args:
         settings: an approximation with `steps`, `epochs`, `batch_size`, `mode`, `start`, and a
             `guide` where it has one.
-        problem: the program and its data.
-        learn: whether the program's parameters are fitted; else it must have none.
+        problem: the model and its data.
+        learn: whether the model's parameters are fitted; else it must have none.
 
     Raises:
-        ValueError: the data, the program and the settings do not go together.
+        ValueError: the data, the model and the settings do not go together.
     """
     model, x, y = problem.model, problem.x, problem.y
     rows, batch_size = len(x), settings.batch_size
@@ -153,12 +153,12 @@ def _start(
 def _check_learned(found: Mapping[str, Any], name: str, learn: bool) -> None:
     if found and not learn:
         raise ValueError(
-            f"The program has parameters {list(found)} besides its latent sites. `EmpiricalBayes` "
+            f"The model has parameters {list(found)} besides its latent sites. `EmpiricalBayes` "
             f"fits them; for {name} they must be numbers, or sites with a prior."
         )
     if learn and not found:
         raise ValueError(
-            "The program has no parameter to fit by its evidence. Use "
+            "The model has no parameter to fit by its evidence. Use "
             "`priors.learned_normal(...)`, or declare one: "
             '`numpyro.param("scale", 1.0, constraint=constraints.positive)`.'
         )

@@ -36,7 +36,7 @@ _PRIOR = (
 class KroneckerLaw(NamedTuple):
     """q: what the optimisation changes, but for the units.
 
-    The coordinates are those of the layers, in the order of the local program, and then all others.
+    The coordinates are those of the layers, in the order of the local model, and then all others.
 
     Attributes:
         mean: (d,).
@@ -64,7 +64,7 @@ class KroneckerStep:
 
     Attributes:
         diagonal: the step of all other coordinates; its target has the layers first.
-        local: the program as a function of the layers.
+        local: the model as a function of the layers.
         layers: which there are.
         refresh: see above; ρ stands for 1 - (1 - ρ)^refresh there.
     """
@@ -128,7 +128,7 @@ class KroneckerStep:
     def factors(self, z: Any, key: Any, x: Any, y: Any, index: Any) -> Any:
         """Â and Ĝ of each layer at z, on all rows (`index` None) or those of `index`."""
         target, k = self.diagonal.target, self.local.dimension
-        # Values of the other sites in the program's space: one row is enough to find them.
+        # Values of the other sites in the model's space: one row is enough to find them.
         trace = target.trace(target.unflatten(z), {}, key, x, y, jnp.arange(1))
         fixed = {n: trace[n]["value"] for n, _ in target.sites if n not in self.local.sites}
         point = Point(z[:k], jnp.ones_like(z[:k]), fixed)
@@ -163,10 +163,10 @@ class KroneckerStep:
 
 
 class ReadLayers(NamedTuple):
-    """What noisy K-FAC reads of a program before anything is trained.
+    """What noisy K-FAC reads of a model before anything is trained.
 
     Attributes:
-        local: the program as a function of its layers.
+        local: the model as a function of its layers.
         layers: which there are.
         unit: (k,), the prior's standard deviations.
     """
@@ -177,7 +177,7 @@ class ReadLayers(NamedTuple):
 
 
 def readable_layers(problem: Problem) -> ReadLayers:
-    """The layers of a program, and their prior.
+    """The layers of a model, and their prior.
 
     Raises:
         ValueError: there is no network to read, a layer is of another kind, or the prior of a layer

@@ -53,12 +53,12 @@ class NaturalGradient:
     in a mean field, whose likelihood's curvature is estimated by squared gradients:
 
         "vogn"        of each row, at its own target: Σ_i (∂ℓ_i)², a gradient for each row
-        "noisy_adam"  of the minibatch, at targets drawn from the program: (Σ_i ∂ℓ̃_i)², a second
+        "noisy_adam"  of the minibatch, at targets drawn from the model: (Σ_i ∂ℓ̃_i)², a second
                       gradient, unbiased for the diagonal of the Fisher information
 
     Where the Fisher information is the curvature (generalised linear models), "noisy_adam" ends at
     the mean field of highest ELBO. "vogn" ends where s is the mean square of the rows' gradients,
-    which is that only where the program fits: with residuals twice what the noise says, its
+    which is that only where the model fits: with residuals twice what the noise says, its
     precision is four times too large.
 
         "noisy_kfac"  S = A ⊗ G + prior in each layer, a matrix-variate normal with correlations
@@ -76,7 +76,7 @@ class NaturalGradient:
     estimate by T, not by T². Priors must treat coordinates independently.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         method: "vogn", "noisy_adam" or "noisy_kfac".
         learning_rate: α, a share of a Newton step.
         curvature_rate: ρ, by which S, or A and G, follow what they are shown.

@@ -67,7 +67,7 @@ def weighed_draws(
 
     Args:
         family: has `importance(parameters, key, x, y)`, of one draw.
-        weigh: whether the ratios are wanted, for which the program has to be run.
+        weigh: whether the ratios are wanted, for which the model has to be run.
         parameters: of q.
         keys: (draws,).
         x, y: the data.

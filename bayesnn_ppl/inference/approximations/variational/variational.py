@@ -63,7 +63,7 @@ class Variational:
     maximised with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
     counts N/B times and the KL once, which is unbiased.
 
-    **Temperatures.** q approximates the density that the program states, its temperature once.
+    **Temperatures.** q approximates the density that the model states, its temperature once.
     With `tempered(T)` that is p(y|θ)^{1/T} p(θ), and T · ELBO = E_q[log p(y|θ)] - T · KL(q ‖ p):
     T multiplies the KL. With `cold(model, T)` it is [p(y|θ) p(θ)]^{1/T}, and
     T · ELBO = E_q[log p(y, θ)] + T · H[q]: T multiplies the entropy of q alone, which on a normal
@@ -76,10 +76,10 @@ class Variational:
     cannot be reweighted to it.
 
     Args:
-        model: a NumPyro program that keeps the model contract, of continuous sites.
+        model: a NumPyro model that keeps the model contract, of continuous sites.
         guide: "normal" (mean field), "multivariate_normal", "low_rank", "iaf", "bnaf" (flows,
             begun narrow around the start), "dais", "laplace" (a mode in unconstrained coordinates
-            and its curvature); an AutoGuide of NumPyro, class or instance of this program;
+            and its curvature); an AutoGuide of NumPyro, class or instance of this model;
             `inverse_cdf(...)`; or a mapping from patterns on names of sites (`"Dense_0.*"`) to
             these, the first that matches counts, each group independent of the others.
         estimator: of the mean field's gradient, "reparameterised", or drawn for each row: "local"
@@ -205,7 +205,7 @@ class Variational:
         return self._fitted(problem, begin_target(self, problem, learn=False))[0]
 
     def _fitted(self, problem: Problem, begun: Begun) -> tuple[Fitted, Mapping[str, Any]]:
-        """What was found, and the values of the parameters that the program has of its own."""
+        """What was found, and the values of the parameters that the model has of its own."""
         record: dict[str, Any] = {}
         family = self._family(problem, begun)
         optimiser = self._optimiser()

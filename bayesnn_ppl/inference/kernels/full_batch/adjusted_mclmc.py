@@ -63,7 +63,7 @@ class AdjustedMCLMC(MetropolisKernel):
     `length_factor` · √d. Everything is tuned for each chain apart.
 
     Args:
-        model: a NumPyro program of `(x, y)` with at least two unconstrained coordinates.
+        model: a NumPyro model of `(x, y)` with at least two unconstrained coordinates.
         step_size: ε, where the warm-up starts, in preconditioned coordinates.
         adapt_step_size: whether the warm-up changes it.
         target_accept: wanted mean acceptance probability, between 0 and 1.
@@ -75,7 +75,7 @@ class AdjustedMCLMC(MetropolisKernel):
             whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
-        TypeError, ValueError: an argument is out of range, or the program has one coordinate.
+        TypeError, ValueError: an argument is out of range, or the model has one coordinate.
 
     References:
         Robnik, Cohn-Gordon and Seljak (2025), Metropolis adjusted microcanonical Hamiltonian

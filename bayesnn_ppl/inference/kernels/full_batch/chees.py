@@ -68,7 +68,7 @@ class ChEES(ModelKernel):
     `numpyro.infer.MCMC` use `chain_method="vectorized"`.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: ε at the start of the warm-up, or without one always.
         trajectory_length: T at the start of the warm-up, in the time that ε counts; None starts
             at one leapfrog step. Needed when there is no warm-up.

@@ -66,10 +66,10 @@ class HMC(ModelKernel):
     """Hamiltonian Monte Carlo on the whole data, lean: one gradient a leapfrog, nothing else.
 
     Momenta are drawn anew for each draw, the trajectory's length is yours, and a rejected proposal
-    repeats the state. The law is exp(-U(θ)) of the program, with whatever temperature it has.
+    repeats the state. The law is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: ε > 0; where the adaptation begins, or, without it, the step of all draws.
         trajectory_length: τ > 0; L = ⌈τ/ε⌉ leapfrogs.
         num_leapfrogs: L ≥ 1, whatever the step size.

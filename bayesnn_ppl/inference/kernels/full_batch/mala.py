@@ -53,10 +53,10 @@ def mala_proposal(
 class MALA(MetropolisKernel):
     """Langevin proposals on the whole data, with an accept step: HMC with one leapfrog.
 
-    The law is exp(-U(θ)) of the program, with whatever temperature it has.
+    The law is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: η > 0 of the drift η∇U; ε = √(2η) is the step of the equal HMC.
         adapt_step_size: search and then dual averaging of √(2η) in the warm-up.
         target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1);

@@ -54,7 +54,7 @@ class MCLMC(ModelKernel):
     A move whose energy is not finite is undone and the velocity drawn anew.
 
     Args:
-        model: a NumPyro program of `(x, y)` with at least two unconstrained coordinates.
+        model: a NumPyro model of `(x, y)` with at least two unconstrained coordinates.
         steps_per_draw: steps of one draw, two gradients each.
         step_size: ε, where the warm-up starts, in preconditioned coordinates.
         adapt_step_size: whether the warm-up changes it.
@@ -72,7 +72,7 @@ class MCLMC(ModelKernel):
             whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
-        TypeError, ValueError: an argument is out of range, or the program has one coordinate.
+        TypeError, ValueError: an argument is out of range, or the model has one coordinate.
 
     References:
         Robnik, De Luca, Silverstein and Seljak (2023), arXiv:2212.08549; Robnik and Seljak

@@ -55,7 +55,7 @@ class ATMC(ThermostatKernel):
     it needs to be, and never negative.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         momentum_decay: β in [0, 1): the friction wanted is γ = (1 - β)/h.
         thermostat_mass: Q > 0; the thermostats' own law is N(B, T/Q), and the default
             Q = 100 T/γ² makes them fluctuate by a tenth of γ.

@@ -41,7 +41,7 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
     of long trajectories.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         num_leapfrogs: L, leapfrogs from one momentum to the next.
         **settings: those of `StochasticGradientKernel`.
 
@@ -100,7 +100,7 @@ class BiasedMinibatchMetropolis(StochasticGradientKernel):
     the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         **settings: those of `StochasticGradientKernel`.
 
     Raises:

@@ -57,7 +57,7 @@ class Langevin(StochasticGradientKernel):
     larger by εV/(2(1 - β)M).
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         integrator: how a step of length h = √ε is made. On a Gaussian, for a curvature λ:
 
             * "BAOAB": Var(θ) = T/λ exactly; in general the least bias. The default.

@@ -93,7 +93,7 @@ class OBABO(StochasticGradientKernel):
     step size and with 1/B. The statistic `acceptance_rate` tells.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         step_size: ε = h² > 0, a number: what changes on the way is not the same going back.
         momentum_decay: β in [0, 1).
         temperature: T > 0, a number.

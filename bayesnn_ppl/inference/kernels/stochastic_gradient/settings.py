@@ -169,12 +169,12 @@ class StochasticGradientSettings(ModelKernel):
         return fresh
 
     def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
-        """The data in the program's arguments, and how minibatches are taken of them."""
+        """The data in the model's arguments, and how minibatches are taken of them."""
         name = type(self).__name__
         known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
         if set(known) != {"x", "y"} or known["y"] is None:
             raise ValueError(
-                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
+                f"{name} runs models of the arguments `(x, y)`, both given, but this one is run "
                 f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
             )
         x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])

@@ -49,7 +49,7 @@ class SGHMC(StochasticGradientKernel):
     momentum at all, β = 0, stays so.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         batch_size: B rows a step.
         step_size: ε > 0, a number or a schedule.
         learning_rate: lr > 0, a number or a schedule. Give this or `step_size`.

@@ -190,7 +190,7 @@ class SGNHT(ThermostatKernel):
     to know its size. See `sgnht_step` for the law.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         integrator: "BADODAB" (Leimkuhler and Shang; second order in h, the default) or "euler"
             (Ding et al.; first order).
         momentum_decay: β in [0, 1): noise is added as by `SGHMC` with this β, and the thermostat

@@ -79,7 +79,7 @@ class Case:
         p = np.asarray(jax.nn.softmax(logits(flat)))
         fisher = np.einsum("nk,kl->nkl", p, np.eye(3)) - p[:, :, None] * p[:, None]
         matrix = np.einsum("nki,nkl,nlj->ij", jacobian, fisher, jacobian) / 0.5 * PRIOR**2
-        # From Flax's order of the leaves to that of the local program.
+        # From Flax's order of the leaves to that of the local model.
         numbers = ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape), tree))[0]
         positions = unravel(jnp.arange(len(numbers), dtype=float))
         order = []

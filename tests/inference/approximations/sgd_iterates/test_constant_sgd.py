@@ -27,9 +27,9 @@ MODE = bnn.approximations.MAP(
     optimiser=optax.sgd(0.3), schedule=None, batch_size=None, epochs=100, start="prior"
 )
 N = NormalMeans.rows
-PROGRAMS = {
-    "as it is": NormalMeans.program,
-    "cold": bnn.cold(NormalMeans.program, 0.5),
+MODELS = {
+    "as it is": NormalMeans.model,
+    "cold": bnn.cold(NormalMeans.model, 0.5),
 }
 
 
@@ -37,7 +37,7 @@ def problem(model, x, y, seed=0):
     return Problem(model, x, y, inspect_model(model, x, y), seed, False, None, False, None)
 
 
-def draws(model=NormalMeans.program, data=None, **settings):
+def draws(model=NormalMeans.model, data=None, **settings):
     common = dict(mode=MODE, members=4, batch_size=8, draws=400, every=50, burn_in=5)
     approximation = ConstantSGD(model, **(common | settings))
     return bnn.fit(approximation, *(NormalMeans.data() if data is None else data), progress=False)
@@ -75,7 +75,7 @@ def test_the_iterates_have_the_law_of_lyapunov():
 
 @pytest.mark.parametrize(("name", "temperature"), [("as it is", 1.0), ("cold", 0.5)])
 def test_the_best_rate_counts_the_temperature_once(name, temperature):
-    found = draws(PROGRAMS[name], batch_size=4, every=100)
+    found = draws(MODELS[name], batch_size=4, every=100)
     rate = theory(4, temperature)
     np.testing.assert_allclose(found.provenance["approximation"]["learning_rates"], rate, rtol=1e-3)
     theta = found.draws["theta"].astype(float)
@@ -89,7 +89,7 @@ def test_the_best_rate_counts_the_temperature_once(name, temperature):
 
 def test_the_best_rate_has_the_least_divergence():
     x, y = NormalMeans.data()
-    given = problem(NormalMeans.program, x, y)
+    given = problem(NormalMeans.model, x, y)
     mode = np.asarray([N / (N + 1) * np.array([0.3, -1.0, 0.5])], np.float32)
     curvature, noise = (N + 1) / N, NormalMeans.deviations**2
 
@@ -155,7 +155,7 @@ def test_what_did_not_go_well_is_told():
     ).diagnose()
     assert "was still falling while ConstantSGD" in early.verdict
     ended = ConstantSGD(
-        NormalMeans.program, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1
+        NormalMeans.model, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1
     )
     stopped = bnn.fit(
         ended, *NormalMeans.data(), progress=False, callback=lambda seen: seen.total == 2000

@@ -67,8 +67,8 @@ def test_anchors_and_targets_have_the_posterior_at_its_temperature(few):
 
 def test_a_minibatch_has_the_noise_of_its_own_rows(few):
     x, y = few
-    program = with_anchors(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
-    own = program.draw_own(jax.random.key(0), x, y)
+    model = with_anchors(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
+    own = model.draw_own(jax.random.key(0), x, y)
     assert own["y"].shape == (6,) and set(own) == {"net/Dense_0.bias", "y"}
     chosen = np.array([4, 1, 1])
 
@@ -77,11 +77,11 @@ def test_a_minibatch_has_the_noise_of_its_own_rows(few):
         site = handlers.trace(seeded).get_trace(x, y, **options)["y"]
         return np.asarray(site["fn"].log_prob(site["value"]))
 
-    mine = handlers.substitute(program.with_own(own), data={"data": jnp.asarray(chosen)})
+    mine = handlers.substitute(model.with_own(own), data={"data": jnp.asarray(chosen)})
     np.testing.assert_allclose(
-        log_density(mine, batch_size=3), log_density(program.with_own(own))[chosen], rtol=1e-5
+        log_density(mine, batch_size=3), log_density(model.with_own(own))[chosen], rtol=1e-5
     )
-    assert np.abs(log_density(program) - log_density(program.with_own(own))).min() > 1e-3
+    assert np.abs(log_density(model) - log_density(model.with_own(own))).min() > 1e-3
 
 
 def laplace(name, shape):

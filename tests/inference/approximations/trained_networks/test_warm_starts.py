@@ -45,8 +45,8 @@ def test_chains_start_at_the_members(data, tmp_path, on_disk):
     assert starts["median"] == pytest.approx(expected.median)
     assert starts["status"] == expected.status != "not judged"
     assert "the variance between the 2 starts is" in starts["sentence"]
-    with_program = bnn.Posterior(posterior.tree, bnn.models.linear()).diagnose(data[0])
-    assert with_program.starts["median"] == pytest.approx(starts["median"], rel=1e-3)
+    with_model = bnn.Posterior(posterior.tree, bnn.models.linear()).diagnose(data[0])
+    assert with_model.starts["median"] == pytest.approx(starts["median"], rel=1e-3)
     posterior.save(tmp_path / "copy")
     assert bnn.load(tmp_path / "copy").diagnose().starts == starts
 

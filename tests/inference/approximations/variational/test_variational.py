@@ -374,7 +374,7 @@ def test_means_begin_at_a_mode_or_a_posterior(regression):
         for name, array in mode.draws.items():
             np.testing.assert_allclose(q.draws[name].mean(1), array[:, 0], atol=1e-3)
     other = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(scale=0.4))
-    with pytest.raises(ValueError, match="fit of the same program"):
+    with pytest.raises(ValueError, match="fit of the same model"):
         bnn.fit(Variational(other, mode=mode), x, y, progress=False)
 
 

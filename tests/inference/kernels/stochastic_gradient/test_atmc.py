@@ -48,7 +48,7 @@ def test_the_law_under_noise_of_unknown_size():
     # SGNHT's less what is injected; the last is larger than the friction wanted.
     np.testing.assert_allclose(thermostat / INJECTED, [0.18, 0.74, 1.68], rtol=0.03)
     np.testing.assert_allclose(np.diag(law.part(0, 3)) / np.diag(TARGET[1]), 1, atol=0.02)
-    kernel = ATMC(NormalMeans.program, **SETTINGS)
+    kernel = ATMC(NormalMeans.model, **SETTINGS)
     assert NormalMeans.deviation(kernel, law.mean[:3], law.part(0, 3), **RUN)[0] < 4.5
-    held = Steady(NormalMeans.program, **SETTINGS)
+    held = Steady(NormalMeans.model, **SETTINGS)
     assert NormalMeans.deviation(held, *TARGET, **RUN)[0] > 20

@@ -43,7 +43,7 @@ def heated(step_size, leapfrogs, batch_size):
 
 def hmc(step_size=4e-4, leapfrogs=LEAPFROGS, **settings):
     return BiasedMinibatchHMC(
-        NormalMeans.program,
+        NormalMeans.model,
         step_size=step_size,
         num_leapfrogs=leapfrogs,
         steps_per_draw=leapfrogs,
@@ -78,7 +78,7 @@ def test_the_heat_falls_only_with_the_cost():
 )
 def test_minibatch_acceptance(settings, right):
     kernel = BiasedMinibatchMetropolis(
-        NormalMeans.program, step_size=0.03, steps_per_draw=20, **settings
+        NormalMeans.model, step_size=0.03, steps_per_draw=20, **settings
     )
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     if right:

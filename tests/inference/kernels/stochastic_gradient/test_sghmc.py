@@ -1,4 +1,4 @@
-"""SGHMC: two ways to say one thing, SGLD as its limit, and its law on a conjugate program."""
+"""SGHMC: two ways to say one thing, SGLD as its limit, and its law on a conjugate model."""
 
 import jax
 import numpy as np

@@ -34,13 +34,13 @@ def test_the_law_under_noise_of_unknown_size():
     np.testing.assert_allclose(thermostat / INJECTED, [1.18, 1.74, 2.7], rtol=0.02)
     relative = np.diag(law.part(0, 3)) / np.diag(TARGET[1])
     np.testing.assert_allclose(relative, 1, atol=0.02)
-    kernel = SGNHT(NormalMeans.program, **SETTINGS)
+    kernel = SGNHT(NormalMeans.model, **SETTINGS)
     assert NormalMeans.deviation(kernel, law.mean[:3], law.part(0, 3), **RUN)[0] < 4.5
 
 
 @pytest.mark.check
 def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
-    kernel = SGHMC(NormalMeans.program, momentum_decay=0.9, **SETTINGS)
+    kernel = SGHMC(NormalMeans.model, momentum_decay=0.9, **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     assert deviation > 20
     np.testing.assert_allclose(variances / np.diag(TARGET[1]), [1.18, 1.74, 2.7], rtol=0.08)
@@ -49,7 +49,7 @@ def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
 @pytest.mark.check
 def test_the_euler_form_is_colder_by_its_first_order_bias():
     """Var(θ) = T/λ times 1 - hξ/2, with hξ near 0.1 times the thermostats above."""
-    kernel = SGNHT(NormalMeans.program, integrator="euler", **SETTINGS)
+    kernel = SGNHT(NormalMeans.model, integrator="euler", **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     factor = 1 - 0.05 * predicted()[1] / INJECTED
     assert deviation > 8

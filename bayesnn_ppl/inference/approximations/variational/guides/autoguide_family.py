@@ -1,4 +1,4 @@
-"""A family of q that is a guide of NumPyro, as a program run beside the model."""
+"""A family of q that is a guide of NumPyro: a second model, over the same latent sites."""
 
 import copy
 from collections import OrderedDict
@@ -36,7 +36,7 @@ _guides: OrderedDict[Hashable, autoguide.AutoGuide] = OrderedDict()
 
 
 class GuideValues(NamedTuple):
-    """What is fitted, unconstrained: parameters of the guide, and of the program itself."""
+    """What is fitted, unconstrained: parameters of the guide, and of the model itself."""
 
     q: Mapping[str, Any]
     psi: Mapping[str, Any]
@@ -53,7 +53,7 @@ def make_guide(
 ) -> autoguide.AutoGuide:
     """The guide that was asked for, run once, its locations at z.
 
-    One that was made before for the same program and shapes is taken again, so that what was
+    One that was made before for the same model and shapes is taken again, so that what was
     compiled with it serves again too. A guide of the caller's own keeps its own start.
     """
     if isinstance(guide, autoguide.AutoGuide):
@@ -81,7 +81,7 @@ def make_guide(
 
 
 def _run_once(guide: autoguide.AutoGuide, x: Any, y: Any) -> None:
-    """Let the guide look at the program."""
+    """Let the guide look at the model."""
     with handlers.block(), handlers.seed(rng_seed=jax.random.key(0)):
         guide(x, y)
 

@@ -38,7 +38,7 @@ def row_noise(
         The ids of parameters that were drawn by row, once the network has run.
 
     Raises:
-        ValueError: (when the program runs) a layer is called twice, so that its rows would meet
+        ValueError: (when the model runs) a layer is called twice, so that its rows would meet
             two draws of its weights.
 
     References:

@@ -113,7 +113,7 @@ class InverseCDF:
     settings: tuple[tuple[str, float], ...]
 
     def build(self, model: Any, **options: Any) -> QuantileGuide:
-        """The guide of a program; options are those of `AutoNormal`."""
+        """The guide of a model; options are those of `AutoNormal`."""
         return QuantileGuide(model, self, **options)
 
     def distribution(self, loc: Any, scale: Any, parameter: Any) -> Any:
