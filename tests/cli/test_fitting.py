@@ -91,7 +91,7 @@ def test_bad_settings_are_refused_in_a_sentence(words, sentence, here, capsys):
     assert not (here / "runs").exists()
 
 
-def test_a_fit_whose_program_is_another_one_opens(tmp_path, capsys):
+def test_a_fit_whose_model_is_another_one_opens(tmp_path, capsys):
     folder = tmp_path / "sngp"
     settings = "--hidden 5 --features 16 --epochs 5 --quiet".split()
     assert main(["fit", "sngp", "mlp", *settings, "--out", str(folder)]) == 0

@@ -32,7 +32,7 @@ def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
     assert told["bytes"] == out.stat().st_size and told["runs"].keys() == {"linear"}
 
 
-def test_a_program_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
+def test_a_model_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
     assert main(["report", own_run]) == 0
     kept = (here / own_run / "report.html").read_text()
     assert "Beside simple methods" not in kept

@@ -14,7 +14,7 @@ IMAGE, TOKENS = jnp.float32, jnp.int32
 
 
 def sites(model, x):
-    """The sampled sites of a program, by shape alone."""
+    """The sampled sites of a model, by shape alone."""
     found = {}
 
     def run(x):
@@ -79,7 +79,7 @@ def test_published_priors(model, variance):
     assert model.prior == bnn.priors.normal(variance=variance)
 
 
-def test_programs_are_values():
+def test_models_are_values():
     assert bnn.models.resnet20_frn() == bnn.models.resnet20_frn()
     assert bnn.models.resnet20_frn() != bnn.models.resnet20_frn(activation="relu")
 

@@ -85,7 +85,7 @@ def test_every_axis_has_coordinates(tmp_path, finished):
     stored(path, finished=finished).release()
     tree = storage.read(path)
     check_names(tree)
-    assert list(tree["posterior"].data_vars) == [KERNEL, BIAS], "in the program's order"
+    assert list(tree["posterior"].data_vars) == [KERNEL, BIAS], "in the model's order"
     assert storage.check(path) == []
     if finished:
         check_names(

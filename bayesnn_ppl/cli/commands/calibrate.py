@@ -132,13 +132,13 @@ def command(word: str) -> Command:
         of_runs = {} if runs is None else _of_runs(word, settings, runs)
         prepare_devices(of_runs.get("chains", 1), None)
         dataset, _ = load_data(data, counts=zoo.counts)
-        program, _, path = chosen_model(model, zoo, any_model, dataset)
+        built, _, path = chosen_model(model, zoo, any_model, dataset)
         truth = _truth(replications.truth, model, zoo, dataset)
         if fits:
-            method = make_approximation(program, chosen_approximation(word, settings))
+            method = make_approximation(built, chosen_approximation(word, settings))
         else:
             chosen = chosen_kernel(word, settings, warmup=of_runs["warmup"])
-            method = make_kernel(program, chosen)
+            method = make_kernel(built, chosen)
         return _calibrate(
             method, truth, _rows(dataset, replications.rows), replications, of_runs, path,
             f"{model} at {{rows}} training rows of {dataset.name}", json=output.json,

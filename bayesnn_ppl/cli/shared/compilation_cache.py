@@ -41,9 +41,7 @@ def keep_compiled_programs() -> Path | None:
         return None
     # In the environment, so that processes that a command starts have it too.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    least = os.environ.setdefault(
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_LEAST_SECONDS)
-    )
+    least = os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_LEAST_SECONDS))
     if jax := sys.modules.get("jax"):  # which read the environment when it was imported
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", float(least))
