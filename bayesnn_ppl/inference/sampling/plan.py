@@ -279,7 +279,7 @@ def _warn_of_cold_latents(summary: ModelSummary) -> None:
     if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
             f"The posterior at temperature {summary.posterior_temperature} depends on how the "
-            f"model is parametrised, because it has latent sites besides network parameters: {others}. "
-            "Fix them, or temper the likelihood alone with `tempered(T)`.",
+            "model is parametrised, because it has latent sites besides network parameters: "
+            f"{others}. Fix them, or temper the likelihood alone with `tempered(T)`.",
             stacklevel=3,
         )
