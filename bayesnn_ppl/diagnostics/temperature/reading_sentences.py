@@ -23,7 +23,8 @@ class Judged:
 
     Attributes:
         arrays: with their kinds.
-        kernel, law: names of the sampler and of the law of its momenta; "none" without momenta.
+        kernel: name of the sampler.
+        kinetic_distribution: that of its momenta, by name; "none" without momenta.
         dynamics: whether it injects noise, see `judge_temperatures`.
         temperature, tolerance: T, and the share of it that a right reading may miss.
         step_factor: what to multiply the step size by, or None.
@@ -32,7 +33,7 @@ class Judged:
 
     arrays: Sequence[ArrayTemperature]
     kernel: str
-    law: str
+    kinetic_distribution: str
     dynamics: Dynamics
     temperature: float
     tolerance: float
@@ -68,9 +69,9 @@ def sentences(judged: Judged) -> list[str]:
         for kind in ("apart", "off", "not known")
         if kind in groups
     ]
-    if judged.law == "none" and judged.dynamics == "noise":
+    if judged.kinetic_distribution == "none" and judged.dynamics == "noise":
         found.append(f"{judged.kernel} has no momenta, hence no kinetic temperature.")
-    elif judged.law == "thermostat":
+    elif judged.kinetic_distribution == "thermostat":
         found.append(
             f"The thermostat of {judged.kernel} holds the kinetic temperature at T whatever the "
             "noise: the configurational one decides."

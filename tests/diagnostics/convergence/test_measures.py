@@ -1,4 +1,4 @@
-"""The vectorised convergence measures against ArviZ, variable by variable, and against laws."""
+"""The vectorised convergence measures against ArviZ, variable by variable, and known values."""
 
 import arviz as az
 import numpy as np

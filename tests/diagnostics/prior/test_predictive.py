@@ -1,4 +1,4 @@
-"""Functions drawn from priors: their law, the figures on cases with a known answer, the words."""
+"""Functions drawn from priors: distribution, figures on cases with a known answer, words."""
 
 import json
 
@@ -57,7 +57,7 @@ def calling(wrap=lambda net: net):
     return model
 
 
-# The law of the draws.
+# The distribution of the draws.
 
 
 def test_draws_follow_the_prior():

@@ -36,7 +36,7 @@ def read(chain, *, temperature=1.0, kinetic=True, positions=True, chains=slice(N
         temperature=temperature,
         kinetic=chain.kinetic[chains] if kinetic else None,
         configurational=np.stack(series, -1) if positions else None,
-        law="symplectic Euler" if kinetic else "none",
+        kinetic_distribution="symplectic Euler" if kinetic else "none",
         momentum_decay=0.9,
         frozen=[n for n, part in split(theta).items() if not np.ptp(part, axis=1).any()],
         kernel="SGHMC",
@@ -207,7 +207,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="Neither thermometer"):
         judge_temperatures(["w"], [3])
     with pytest.raises(ValueError, match=r"must be \(chain, draw, 1\)"):
-        judge_temperatures(["w"], [3], kinetic=np.ones((4, 9, 2)), law="OBABO")
+        judge_temperatures(["w"], [3], kinetic=np.ones((4, 9, 2)), kinetic_distribution="OBABO")
 
 
 @pytest.mark.parametrize(
