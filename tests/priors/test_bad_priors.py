@@ -7,7 +7,7 @@ import pytest
 from numpyro.distributions import constraints
 
 from bayesnn_ppl import priors
-from tests.priors.laws import IMAGES, Everything, shapes_of
+from tests.priors.prior_checks import IMAGES, Everything, shapes_of
 
 SIGMA = np.eye(4) + 0.5
 NOT_DEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
@@ -58,7 +58,7 @@ MADE = {
     "a scale that is counted": (lambda: priors.hierarchical(dist.Poisson(3.0)), "a positive real"),
     "an improper scale": (
         lambda: priors.hierarchical(dist.ImproperUniform(constraints.positive, (), ())),
-        "the law of the scale is improper|The law of the scale is improper",
+        "the prior of the scale is improper|The prior of the scale is improper",
     ),
     "a vector of scales": (
         lambda: priors.hierarchical(dist.HalfNormal(np.ones(3))),
@@ -110,7 +110,7 @@ FITTED = {
     "of one sign": (dist.HalfNormal(1.0), r"the support .* `priors.constrained"),
     "in an interval": (dist.Uniform(-1.0, 1.0), "could not take all real values"),
     "of a negative scale": (lambda name, shape: dist.Normal(0.0, -1.0), "invalid scale parameter"),
-    "of an infinite scale": (dist.Normal(0.0, np.inf), "scale = inf: it is no proper law"),
+    "of an infinite scale": (dist.Normal(0.0, np.inf), "scale = inf: it is improper"),
     "with NaN": (lambda name, shape: dist.Normal(np.nan, 1.0), "invalid loc parameter"),
     "a covariance that is not definite": (
         lambda name, shape: dist.MultivariateNormal(np.zeros(2), np.diag([1.0, -1.0])),

@@ -20,7 +20,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.diagnostics import prior_predictive
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
-from tests.priors.laws import SMALLEST_P
+from tests.priors.prior_checks import SMALLEST_P
 
 SHAPES = {"Conv_0": (2, 2, 1, 2), "LSTM_0": (2, 8)} | {f"Dense_{i}": (2, 2) for i in range(12)}
 

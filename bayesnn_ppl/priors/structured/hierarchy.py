@@ -111,8 +111,8 @@ class _Hierarchical:
         """Scales that broadcast against the parameter, one for each index of an axis."""
 
         def scales(*size: int) -> Any:
-            law = self.scale.expand(size).to_event()
-            return numpyro.sample(f"{name}.{self.name}", law)
+            prior = self.scale.expand(size).to_event()
+            return numpyro.sample(f"{name}.{self.name}", prior)
 
         if self.over == "weight":
             return scales(*shape)
@@ -144,11 +144,11 @@ def hierarchical(
     The scales are the sites `prior_scale` ("network") or `<module>.prior_scale` ("layer", "block",
     groups of one's own), shape (); or `<parameter>.prior_scale`, shape (out,) ("unit"),
     (in,) ("input"), (groups,) ("filter_group"), or the parameter's ("weight"). Both forms of
-    `centred` are one law, also under `cold`; without it the latent sites are
+    `centred` are one distribution, also under `cold`; without it the latent sites are
     `<parameter>_base` ~ N(0, 1), and the parameters, τ times these, are deterministic sites.
 
     Args:
-        scale: law of τ, any proper one on the positive reals: HalfNormal, HalfCauchy, Gamma,
+        scale: prior of τ, any proper one on the positive reals: HalfNormal, HalfCauchy, Gamma,
             LogNormal, ...; `inverse_gamma_scale(a, b)` puts an inverse gamma on τ². Default
             HalfNormal(1).
         over: what shares one τ. "network"; "layer", the kernel and bias of one module; "block", all

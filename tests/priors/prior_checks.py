@@ -60,7 +60,7 @@ def shapes_of(prior, network=MLP, x=ROWS):
     return found
 
 
-def same_law(draws, cdf):
+def ks_p_value(draws, cdf):
     """The p-value of a Kolmogorov-Smirnov test."""
     return stats.ks_1samp(np.ravel(draws).astype(float), cdf, method="asymp").pvalue
 
