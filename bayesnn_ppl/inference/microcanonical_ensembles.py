@@ -51,7 +51,7 @@ def mile(
     not to 0.1 (a smaller bias, and better predictions in 10 of 14 runs on UCI sets, by 0.06 nats in
     the median), the position is preconditioned by the variances that the warm-up finds, and the
     velocity refreshed four times on a way of length L in place of after every step (cheaper, and
-    the same law; see `MCLMC`). The paper's own is `kernel=dict(energy_variance_end=0.1,
+    the same target; see `MCLMC`). The paper's own is `kernel=dict(energy_variance_end=0.1,
     preconditioning="identity", refreshments_per_length=None)`.
 
     There is no accept step, so moments have the bias that `MCLMC` describes; chains that start in

@@ -50,7 +50,8 @@ def resume(
         path: the folder given to `sample` or `fit` as `out`.
         kernel, x, y: those of the run, for `fit` the approximation; a run holds no code and no
             data.
-        mesh: another mesh than that of the run; then the law is the same, the bits are not.
+        mesh: another mesh than that of the run; then draws have the same distribution, and other
+            rounding.
         progress, callback, until: as in `sample`; R-hat and ESS need a run with a probe.
 
     Raises:

@@ -120,7 +120,7 @@ def test_what_does_not_go_together_is_refused(words, sentence, capsys, tmp_path,
 
 
 def test_rows_are_shared_by_devices(tmp_path, capsys):
-    """--data-devices is the second axis of the mesh, and changes no law."""
+    """--data-devices is the second axis of the mesh, and changes no distribution."""
     line = [*LINE, "--draws", "20", "--json", "--devices"]
     uneven = ["1", "--data-devices", "3", "--data", "diabetes", "--out", str(tmp_path / "run")]
     assert main([*line, *uneven]) == 1

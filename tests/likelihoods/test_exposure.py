@@ -1,4 +1,4 @@
-"""Counts over unequal exposures: their law, what the network sees, and the posterior of a rate."""
+"""Counts over unequal exposures: their distribution, what the network sees, and a posterior."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +33,8 @@ def test_rates_are_multiplied_by_the_exposure(outputs, shape):
     np.testing.assert_allclose(fn.log_prob(y), expected, rtol=1e-4, atol=1e-5)
     known["concentration"] = 3.0
     fn = L.negative_binomial(3.0, outputs=outputs, exposure=0).distribution(jnp.asarray(f), **known)
-    law = stats.nbinom(3.0, 3.0 / (3.0 + mean))
-    expected = law.logpmf(y).reshape(6, -1).sum(1)
+    counts = stats.nbinom(3.0, 3.0 / (3.0 + mean))
+    expected = counts.logpmf(y).reshape(6, -1).sum(1)
     np.testing.assert_allclose(fn.log_prob(y), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(fn.variance, mean + mean**2 / 3, rtol=1e-4)
 
@@ -77,8 +77,8 @@ class Constant(linen.Module):
 
 def test_a_constant_rate_has_its_conjugate_posterior():
     """λ ~ Gamma(a, b) and counts over e_i: Gamma(a + Σ y, b + Σ e)."""
-    law = dist.TransformedDistribution(dist.Gamma(2.0, 1.0), [ExpTransform().inv])
-    model = bnn.bayesian_network(Constant(), {"log_rate": law}, L.poisson(exposure=-1))
+    prior = dist.TransformedDistribution(dist.Gamma(2.0, 1.0), [ExpTransform().inv])
+    model = bnn.bayesian_network(Constant(), {"log_rate": prior}, L.poisson(exposure=-1))
     x = np.column_stack([np.zeros(6), EXPOSURE]).astype(np.float32)
     y = np.array([1, 0, 33, 2, 11, 121])
     posterior = bnn.sample(NUTS(model), x, y, warmup=200, draws=2000, chains=2, progress=False)

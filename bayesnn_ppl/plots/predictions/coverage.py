@@ -15,7 +15,7 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
     """Empirical against nominal coverage, with what chance alone allows.
 
     If the intervals are right and the n observations independent given the model, the number
-    inside an interval of probability p is Binomial(n, p); the band holds 95 % of that law at each
+    inside an interval of probability p is Binomial(n, p); the band holds 95 % of that at each
     p. A curve below the diagonal is overconfident, one above it underconfident. The points of one
     curve share their observations, so they leave the band together or not at all.
 

@@ -142,9 +142,9 @@ def _how() -> str:
         "them, and a chain whose numbers overflow stops where it is. SVGD moves 20 particles "
         "together, and is no Markov chain.",
         "At temperature T the target is exp(-U/T). The configurational temperature is the mean of "
-        "⟨z, ∇U⟩/2 over the draws so far, and T where the law is right and the tails have been "
-        "seen; the kinetic one, of the momenta, is recorded by SGHMC. R-hat and the bulk "
-        "effective sample size are the library's, the worse of the two coordinates.",
+        "⟨z, ∇U⟩/2 over the draws so far, and T where the draws have the right distribution and "
+        "the tails have been seen; the kinetic one, of the momenta, is recorded by SGHMC. R-hat "
+        "and the bulk effective sample size are the library's, the worse of the two coordinates.",
         "Things to try: HMC on the correlated target with a long step, then SGHMC, which rejects "
         "nothing; any sampler in the funnel's neck; at which temperature two modes become one.",
     )

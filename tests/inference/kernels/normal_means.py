@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 
 import bayesnn_ppl as bnn
 from tests.inference.kernels.known_moments import worst_deviation
-from tests.inference.kernels.linear_laws import Rows
+from tests.inference.kernels.stationary_distributions import Rows
 
 
 class NormalMeans:

@@ -1,4 +1,4 @@
-"""Augmentation and dropout in training: the law that is sampled, fresh keys, and refusals.
+"""Augmentation and dropout in training: the target that is sampled, fresh keys, and refusals.
 
 On a linear model with known noise the expectation of the log likelihood over additive input noise,
 or over dropout of the inputs, is a ridge penalty more: everything is known.
@@ -31,16 +31,16 @@ def model(likelihood):
     return bnn.bayesian_network(bnn.nn.MLP((), outputs=1), bnn.priors.normal(1.0), likelihood)
 
 
-def law(penalty):
+def exact_posterior(penalty):
     """Mean and precision of exp(-Σ (y - wᵀx - b)²/2σ² - Σ_d p_d w_d²/2σ² - |θ|²/2), θ = (w, b)."""
     rows = np.concatenate([X, np.ones((ROWS, 1))], axis=1)
     precision = (rows.T @ rows + np.diag([*penalty, 0.0])) / SIGMA**2 + np.eye(3)
     return np.linalg.solve(precision, rows.T @ Y / SIGMA**2), precision
 
 
-WITH_NOISE = law([ROWS * NOISE**2] * 2)[0]
-WITH_DROPOUT = law(RATE / (1 - RATE) * (X**2).sum(0))[0]
-CLEAN = law([0.0, 0.0])[0]
+WITH_NOISE = exact_posterior([ROWS * NOISE**2] * 2)[0]
+WITH_DROPOUT = exact_posterior(RATE / (1 - RATE) * (X**2).sum(0))[0]
+CLEAN = exact_posterior([0.0, 0.0])[0]
 
 
 def run(kernel, draws=200, **more):
@@ -135,7 +135,7 @@ def test_the_thermometer_reads_the_mean_potential():
     reading, draws = found["net.Dense_0.kernel"], both(posterior).reshape(-1, 3)
 
     def exact(penalty):
-        mean, precision = law(penalty)
+        mean, precision = exact_posterior(penalty)
         return (draws * ((draws - mean) @ precision))[:, :2].mean()
 
     assert reading.lower < exact([ROWS * NOISE**2] * 2) < reading.upper

@@ -17,7 +17,7 @@ def test_the_curve_and_the_diagonal():
 
 
 @pytest.mark.parametrize("n", [20, 1000])
-def test_the_band_holds_95_percent_of_the_binomial_law_and_no_more_than_it_must(n):
+def test_the_band_holds_95_percent_of_the_binomial_and_no_more_than_it_must(n):
     vertices = plot_coverage([0.5], [0.5], n).axes[0].collections[0].get_paths()[0].vertices
     for p in (0.25, 0.5, 0.9):
         column = vertices[np.isclose(vertices[:, 0], p), 1]

@@ -1,4 +1,4 @@
-"""The normal law around a mode: where it is, in which units, and with which curvature."""
+"""The Gaussian around a mode: where it is, in which units, and with which curvature."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["PriorCurvature", "prior_curvature"]
 
-_SAME = 1e-3  # relative; two Hessians of one normal law differ by rounding only
+_SAME = 1e-3  # relative; two Hessians of one Gaussian differ by rounding only
 
 
 class PriorCurvature(NamedTuple):
@@ -64,9 +64,9 @@ def prior_curvature(
     r"""The prior's curvature, exact where it is normal.
 
     Where the negative Hessian of a prior without couplings is not positive, as in the tails of
-    a Student t or, being 0, of a Laplace prior, that of the normal law which touches the prior
-    at w stands in: -(1/w) d log p(w)/dw, which is positive for all laws that fall on both sides
-    of 0, and never narrower than the law (Palmer et al., 2006).
+    a Student t or, being 0, of a Laplace prior, that of the Gaussian which touches the prior
+    at w stands in: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
+    sides of 0, and never narrower than the prior (Palmer et al., 2006).
 
     Args:
         local: the model near its mode.
@@ -109,7 +109,7 @@ def prior_curvature(
             Finding(
                 "doubt",
                 f"Indefinite curvature: at {int(negative.sum())} of {negative.size} parameters the "
-                "prior's log density is not concave, and the normal law that touches it there was "
+                "prior's log density is not concave, and the Gaussian that touches it there was "
                 "taken in its place. The evidence is not to be trusted; `Variational` or `sample` "
                 "keep the prior's shape.",
             ),
@@ -161,7 +161,7 @@ def _coupled(
 def _no_curvature(local: LocalModel, index: int) -> str:
     site = next(layer for layer in local.layers if index < layer.end).name
     return (
-        f"The prior of `{site}` has no positive curvature at the mode, nor does a normal law touch "
+        f"The prior of `{site}` has no positive curvature at the mode, nor does a Gaussian touch "
         "it there: a Laplace approximation is not possible. Use a prior with one peak, such as "
         "`priors.normal`, or another approximation."
     )

@@ -91,7 +91,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
         others = [name for name in chosen if name not in real]
         if layers is not None or not real:
             raise ValueError(
-                f"The sites {others[:4]} are not free to take any real value, and a normal law "
+                f"The sites {others[:4]} are not free to take any real value, and a Gaussian "
                 "around the mode does not fit them. Leave them out of `layers`."
             )
         findings = (

@@ -1,4 +1,4 @@
-"""The steps from a mode to draws of the normal law around it, which approximations share."""
+"""The steps from a mode to draws of the Gaussian around it, which approximations share."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -52,7 +52,7 @@ NO_NOISE = (
 
 
 class Settings(NamedTuple):
-    """Of the law around a mode; see `Laplace`."""
+    """Of the Gaussian around a mode; see `Laplace`."""
 
     structure: str
     rank: int
@@ -99,7 +99,7 @@ def gaussian_around(
     *,
     recentre: bool = False,
 ) -> Found:
-    """The normal law around a mode, with hyperparameters tuned.
+    """The Gaussian around a mode, with hyperparameters tuned.
 
     Args:
         problem: the model and its data.
@@ -107,7 +107,7 @@ def gaussian_around(
         mode: where.
         settings: see `Laplace`.
         recentre: whether the model is linear in these parameters with Gaussian noise, so that
-            the law is to be exact whatever the mode is.
+            the Gaussian is to be exact whatever the mode is.
 
     Raises:
         ValueError: a prior that the structure has no place for, or whose precisions cannot be
@@ -231,7 +231,7 @@ def _constrained(model: StaticValue, z: Mapping[str, Any], x: Any, y: Any) -> di
 
 
 def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) -> Fitted:
-    """Draws of the law beside the other sites at the mode, and the model to predict by."""
+    """Draws of the Gaussian, the other sites at the mode, and the model to predict by."""
     local, findings = found.gaussian.local, list(found.findings)
     record = dict(found.record)
     model = None

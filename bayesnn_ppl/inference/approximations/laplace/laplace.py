@@ -1,4 +1,4 @@
-"""The Laplace approximation: a normal law around a mode, with the curvature found there."""
+"""The Laplace approximation: a Gaussian around a mode, with the curvature found there."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -37,7 +37,7 @@ _DRAWS = 100
 @readable
 @dataclass(frozen=True)
 class Laplace:
-    r"""A normal law around the mode of the posterior, with its curvature there.
+    r"""A Gaussian around the mode of the posterior, with its curvature there.
 
         q(θ) = N(θ*, P⁻¹),    P = Σ_n w_n J_nᵀ F_n J_n - ∇² log p(θ*)
 
@@ -52,9 +52,9 @@ class Laplace:
         log Z = log p(y|θ*) + log p(θ*) + (d/2) log 2π - ½ log |P|
               = log p(y|θ*) - ½ [log |P| / |P₀| + (θ* - μ₀)ᵀ P₀ (θ* - μ₀)],   normal prior
 
-    Linearised predictions, f(x, θ*) + J(x)(θ - θ*), are the default: the law is exact for that
+    Linearised predictions, f(x, θ*) + J(x)(θ - θ*), are the default: the Gaussian is exact for that
     model (and the Gauss-Newton matrix is its Hessian), while drawn weights in the network itself
-    underfit badly where the law is wide (Immer et al., 2021a). Draws are exact, and so is what is
+    underfit badly where it is wide (Immer et al., 2021a). Draws are exact, and so is what is
     computed from them but for their number.
 
     Cost: one pass over the data for R outputs in a row: R backward passes ("kfac"), or R gradients
@@ -164,12 +164,12 @@ class Laplace:
         return as_fitted(problem, found, draws=self.draws, predictive=self.predictive)
 
     def around(self, problem: Problem, *, recentre: bool = False) -> Found:
-        """The normal law itself, before draws are taken from it.
+        """The Gaussian itself, before draws are taken from it.
 
         Args:
             problem: the model and its data.
             recentre: whether the model is linear in the chosen parameters with Gaussian noise, so
-                that the law is to be exact whatever θ* is.
+                that the Gaussian is to be exact whatever θ* is.
         """
         selection = select(problem, check_layers(self.layers, "Laplace"))
         check_structure(selection, self.structure)

@@ -103,7 +103,7 @@ class LastLayer:
         return as_fitted(problem, found, draws=self.draws, predictive=predictive)
 
     def around(self, problem: Problem) -> tuple[Found, bool]:
-        """The normal law of the last layer, and whether it is exact."""
+        """The Gaussian of the last layer, and whether it is exact."""
         laplace = self._laplace()
         selection = select(problem, "last")
         exact = _is_conjugate(problem, selection.local)

@@ -52,7 +52,7 @@ class Rates(NamedTuple):
 def best_rates(
     problem: Problem, layout: Layout, modes: np.ndarray, batch_size: int, preconditioner: str
 ) -> Rates:
-    r"""The rate whose stationary law has the least KL divergence from the posterior.
+    r"""The rate whose stationary distribution has the least KL divergence from the posterior.
 
     Near a mode with the Hessian A of the loss per observation, and gradients of minibatches of B
     rows with covariance C/B, small constant steps have the stationary covariance Σ of
@@ -256,8 +256,8 @@ def drift_findings(result: SGDResult, what: str) -> tuple[Finding, ...]:
                 Finding(
                     "doubt",
                     f"The loss of {len(members)} of {len(result.losses)} members was still "
-                    f"{direction} while {what} looked at the iterates, so that they are not of one "
-                    f"law. {do}",
+                    f"{direction} while {what} looked at the iterates, so they are not of one "
+                    f"distribution. {do}",
                 )
             )
     return tuple(found)

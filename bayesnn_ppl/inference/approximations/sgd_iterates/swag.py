@@ -1,4 +1,4 @@
-"""SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
+"""SWAG and MultiSWAG: a Gaussian fitted to the iterates of SGD."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -103,7 +103,7 @@ def swag_draws(mean: Any, variance: Any, deviations: Any, keys: Any) -> Any:
 @readable
 @dataclass(frozen=True)
 class SWAG(IteratesOfSGD):
-    r"""Stochastic weight averaging, Gaussian: the law of SGD's iterates around a mode.
+    r"""Stochastic weight averaging, Gaussian: the distribution of SGD's iterates around a mode.
 
     From a mode on, SGD goes on at a constant rate, and every `every` steps its iterate θ_i is
     taken in (i = 1, ..., n) after those of the burn-in:

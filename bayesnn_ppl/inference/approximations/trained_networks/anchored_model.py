@@ -19,7 +19,7 @@ __all__ = ["AnchoredModel", "with_anchors"]
 
 @dataclass(frozen=True)
 class AnchoredModel:
-    """`model` with standard normals ξ of each member's own, by which normal laws are moved.
+    """`model` with standard normals ξ of each member's own, which move normal distributions.
 
     log N(v; μ, s²) becomes log N(v; μ + √T s ξ, s²) at the sites named, where T is the temperature
     that the model gives the site: with a scale that is learned, the anchor moves along.
@@ -55,7 +55,7 @@ class AnchoredModel:
 
 
 class _Anchors(Messenger):
-    """Moves normal laws by ξ of their standard deviations."""
+    """Moves normal distributions by ξ of their standard deviations."""
 
     def __init__(self, own: Mapping[str, Any]) -> None:
         self.own, self._rows = own, None
@@ -64,25 +64,25 @@ class _Anchors(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["name"] not in self.own:
             return
-        xi, law = self.own[msg["name"]], msg["fn"]
+        xi, normal = self.own[msg["name"]], msg["fn"]
         if msg["is_observed"] and self._rows is not None:
             xi = xi[self._rows]
         temperature = msg["infer"].get("likelihood_temperature", 1.0)
         temperature *= msg["infer"].get("posterior_temperature", 1.0)
-        step = temperature**0.5 * _normal_scale(law) * xi
-        msg["fn"] = MovedDistribution(law, lambda value: value - step)
+        step = temperature**0.5 * _normal_scale(normal) * xi
+        msg["fn"] = MovedDistribution(normal, lambda value: value - step)
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "plate" and msg["name"] == "data":
             self._rows = msg["value"]
 
 
-def _normal_scale(law: Any) -> Any:
-    """The standard deviations of independent normals, or None of any other law."""
-    shape = law.shape()
-    while isinstance(law, dist.Independent | dist.ExpandedDistribution):
-        law = law.base_dist
-    return jnp.broadcast_to(law.scale, shape) if type(law) is dist.Normal else None
+def _normal_scale(fn: Any) -> Any:
+    """The standard deviations of independent normals, or None of others."""
+    shape = fn.shape()
+    while isinstance(fn, dist.Independent | dist.ExpandedDistribution):
+        fn = fn.base_dist
+    return jnp.broadcast_to(fn.scale, shape) if type(fn) is dist.Normal else None
 
 
 def with_anchors(
@@ -112,17 +112,17 @@ def with_anchors(
     def run(x: Any, y: Any) -> None:
         trace = handlers.trace(handlers.seed(clean(model), jax.random.key(0))).get_trace(x, y)
         for name in wanted:
-            law = trace[name]["fn"]
-            shapes[name] = tuple(law.shape())
-            if _normal_scale(law) is None:
-                other[name] = type(law).__name__
+            fn = trace[name]["fn"]
+            shapes[name] = tuple(fn.shape())
+            if _normal_scale(fn) is None:
+                other[name] = type(fn).__name__
 
     jax.eval_shape(run, x, y)
     for name, kind in other.items():
         what = "The noise" if name == "y" else f"The prior of `{name}`"
         do = "leave out `randomised_targets`" if name == "y" else "leave out `anchored`"
         raise ValueError(
-            f"{what} is no normal law ({kind}), and an anchor is a draw of a normal law that "
+            f"{what} is not normal ({kind}), and an anchor is a draw of a normal distribution that "
             f"another of the same width is centred at. Use a normal one, or {do}."
         )
     return AnchoredModel(model, tuple(shapes.items()))

@@ -20,7 +20,7 @@ from bayesnn_ppl.modeling.temperature import Model
 __all__ = ["RATE_SITES", "DropoutModel", "Layer", "find_layers", "mask"]
 
 RATE_SITES = "dropout_rate/"  # prefix of the sites that concrete dropout learns
-_RELAXATION = 0.1  # temperature of the concrete law, of Gal et al.
+_RELAXATION = 0.1  # temperature of the concrete distribution, of Gal et al.
 _FIRST_RATE = 0.1
 _LEAST = 1e-6
 
@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
 
 class _FlatRate(dist.Distribution):
-    """The flat law on (0, 1), which training starts at 0.1."""
+    """The uniform distribution on (0, 1), which training starts at 0.1."""
 
     support = constraints.unit_interval
 

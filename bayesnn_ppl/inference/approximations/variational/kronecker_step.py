@@ -189,7 +189,7 @@ def readable_layers(problem: Problem) -> ReadLayers:
     seeded = handlers.seed(problem.model, jax.random.key(0))
     trace = handlers.trace(seeded).get_trace(problem.x, problem.y)
     fixed = {n: trace[n]["value"] for n in problem.summary.latents if n not in local.sites}
-    # A normal law has the same curvature anywhere; a bias at 0 says little of other laws.
+    # A Gaussian has the same curvature anywhere; a bias at 0 says little of other priors.
     dtype = np.float64 if problem.float64 else np.float32
     somewhere = np.random.default_rng(0).normal(size=local.dimension).astype(dtype)
     try:

@@ -66,7 +66,7 @@ class HMC(ModelKernel):
     """Hamiltonian Monte Carlo on the whole data, lean: one gradient a leapfrog, nothing else.
 
     Momenta are drawn anew for each draw, the trajectory's length is yours, and a rejected proposal
-    repeats the state. The law is exp(-U(θ)) of the model, with whatever temperature it has.
+    repeats the state. The target is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
         model: a NumPyro model.

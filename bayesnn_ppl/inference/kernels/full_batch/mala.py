@@ -25,7 +25,7 @@ def mala_proposal(
         log ratio = U(θ) - U(θ') + ½|ξ|² - ½|ξ'|²,    ξ' = (θ - θ' + η ∇U(θ'))/√(2η)
 
     where ξ' is the noise that leads back. It is one leapfrog of HMC with unit mass, ε = √(2η)
-    and momentum ξ, whose final momentum is -ξ'. The law exp(-U) is invariant; any temperature is
+    and momentum ξ, whose final momentum is -ξ'. The target exp(-U) is invariant; any temperature is
     part of U. The log ratio is O(η^{3/2}).
 
     Args:
@@ -53,7 +53,7 @@ def mala_proposal(
 class MALA(MetropolisKernel):
     """Langevin proposals on the whole data, with an accept step: HMC with one leapfrog.
 
-    The law is exp(-U(θ)) of the model, with whatever temperature it has.
+    The target is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
         model: a NumPyro model.

@@ -29,14 +29,14 @@ class MCLMC(ModelKernel):
     """Unadjusted microcanonical Langevin Monte Carlo.
 
     Microcanonical dynamics (`microcanonical.py`) whose velocity is partly forgotten, at the
-    rate 1/L. Every draw is kept: there is no accept step, and the law is that of the posterior
-    (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the bias goes
-    with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian
+    rate 1/L. Every draw is kept: there is no accept step, and the stationary distribution is
+    the posterior (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the
+    bias goes with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian
     posteriors v bounds it whatever their dimension and scales (Robnik and Seljak 2024,
-    arXiv:2412.08876). Measured on a standard Gaussian, d = 50: variances too small by the part
-    0.25 v^{1/3}; on one of condition number 1000, 2 % at v = 5e-4, and at v = 0.1 10 % on average
-    and up to a factor of 2 in single coordinates. `energy_variance_end=0.1` is MILE's, for
-    networks; give 5e-4 where moments have to be right. `AdjustedMCLMC` has no bias.
+    arXiv:2412.08876). Measured on a standard Gaussian, d = 50: variances too small by the part 0.25
+    v^{1/3}; on one of condition number 1000, 2 % at v = 5e-4, and at v = 0.1 10 % on average and up
+    to a factor of 2 in single coordinates. `energy_variance_end=0.1` is MILE's, for networks; give
+    5e-4 where moments have to be right. `AdjustedMCLMC` has no bias.
 
     The warm-up has three phases, parts of its `num_warmup × steps_per_draw` steps:
 
@@ -65,9 +65,9 @@ class MCLMC(ModelKernel):
         length_factor: of phase 3.
         refreshments_per_length: refresh the velocity this often on a way of length L, and not
             after every step, where that is rarer: every refreshment costs a vector of normals,
-            which is dear beside the gradient of a small network. Each leaves the law invariant
-            whatever its interval, and on Gaussians 2, 4, 10 and every step give equal ESS. None:
-            after every step. No interval spans two draws.
+            which is expensive next to the gradient of a small network. Each leaves the target
+            invariant whatever its interval, and on Gaussians 2, 4, 10 and every step give equal
+            ESS. None: after every step. No interval spans two draws.
         rows_at_once: the most rows of the data that a gradient looks at together, for data whose
             whole gradient would not fit into memory; it is added up over blocks. None for all.
 

@@ -40,7 +40,7 @@ class RandomWalk(MetropolisKernel):
     """Random-walk Metropolis with Gaussian proposals: no gradient, one density a draw.
 
     The number of draws it needs grows with the dimension, HMC's with its fourth root: fit for a
-    few parameters, and for showing what gradients are worth. The law is exp(-U(θ)) of the
+    few parameters, and for showing what gradients are worth. The target is exp(-U(θ)) of the
     model, with whatever temperature it has.
 
     Args:

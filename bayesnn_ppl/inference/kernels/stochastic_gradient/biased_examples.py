@@ -96,8 +96,8 @@ class BiasedMinibatchMetropolis(StochasticGradientKernel):
         θ' = θ + √ε M^{-1/2} ξ,  accepted with probability min(1, exp(-(Û(θ') - Û(θ))/T))
 
     Û, of the step's minibatch, is unbiased for U, but min and exp are not linear: a difference
-    with an error of standard deviation s is taken too often, and the law is too wide, the more so
-    the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
+    with an error of standard deviation s is taken too often, and the draws are too wide, the more
+    so the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
 
     Args:
         model: a NumPyro model of `(x, y)`.

@@ -52,7 +52,7 @@ class LangevinVariables(NamedTuple):
 class Langevin(StochasticGradientKernel):
     """Langevin dynamics on minibatch gradients, one of them a step.
 
-    Its law is exp(-U/T) up to the integrator's bias and that of the minibatch noise: noise of
+    Its target is exp(-U/T), up to the integrator's bias and that of the minibatch noise: noise of
     covariance V in the gradient adds εV to the momentum's 2T(1 - β)M of a step, as if T were
     larger by εV/(2(1 - β)M).
 

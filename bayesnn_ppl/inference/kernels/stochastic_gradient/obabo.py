@@ -60,7 +60,8 @@ def obabo_step_with_work(
 
         log ratio = -(U(θ_L) - U(θ_0) + Σ (K after - K before each leapfrog))/T,   K = ½ mᵀM⁻¹m
 
-    is that of Metropolis and Hastings for the law exp(-U/T) N(m; 0, T M), with U of all the data.
+    is that of Metropolis and Hastings for the target exp(-U/T) N(m; 0, T M), with U of all the
+    data.
 
     Args:
         As for `integrators.obabo_step`.
@@ -84,7 +85,7 @@ def obabo_step_with_work(
 
 
 class OBABO(StochasticGradientKernel):
-    """Langevin dynamics on minibatches whose law is exactly exp(-U/T), whatever the step size.
+    """Langevin dynamics on minibatches whose target is exactly exp(-U/T), whatever the step size.
 
     A draw is a trajectory of `steps_per_draw` steps with an accept step at its end, for which the
     potential is computed on the whole data, at both ends. A rejected trajectory repeats the draw,
@@ -182,7 +183,7 @@ class OBABO(StochasticGradientKernel):
         ratio = self._log_ratio(new, old, data) - after.variables.work
         uniform = jax.random.uniform(key, (), new.dtype)
         decision = metropolis(ratio / self.temperature, uniform)
-        # M may have changed on the way, in the warm-up, and the momentum's law is N(0, T M).
+        # M may have changed on the way, in the warm-up, and the momentum is N(0, T M).
         masses = (self.preconditioner.mass(s.preconditioner) for s in (after, before))
         turned = self._rescale(before.variables, -jnp.sqrt(jnp.divide(*masses)))
         kept = (after.z, after.variables, after.statistics["kinetic_temperature"])

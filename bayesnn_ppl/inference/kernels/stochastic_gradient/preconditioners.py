@@ -49,8 +49,8 @@ class RMSProp(Preconditioner):
     Args:
         decay: in [0, 1); averages over about 1/(1 - decay) steps.
         floor: added to √v, positive.
-        mode: "frozen": estimated in the warm-up, fixed afterwards; the law is that of the
-            kernel without a preconditioner.
+        mode: "frozen": estimated in the warm-up, fixed afterwards; the target is that of
+            the kernel without a preconditioner.
 
             "corrected", for SGLD alone: moves every step, and the drift
 
@@ -65,7 +65,7 @@ class RMSProp(Preconditioner):
             this one 2 % too small.
 
             "plain": moves every step, without Γ. **Biased**, whatever the step size: where v
-            follows θ closely the law is p(θ)·M(θ), and on p(θ) ∝ exp(-θ⁴/4 - θ), floor 1, its
+            follows θ closely the draws have p(θ)·M(θ), and on p(θ) ∝ exp(-θ⁴/4 - θ), floor 1, its
             variance is 46 % too large. This is what pSGLD is in practice, and bnn_hmc's RMSprop;
             it is here to be compared with.
 

@@ -35,8 +35,8 @@ class SGHMC(StochasticGradientKernel):
 
         m' = β m - √ε ∇Û(θ) + √(2T(1 - β)) M^{1/2} ξ,    θ' = θ + √ε M⁻¹ m'
 
-    Its law is exp(-U/T), with a bias of second order in √ε and that of the minibatch noise, which
-    is as if T were larger; see `kernels/stochastic_gradient/integrators.py`. β = 0 is SGLD.
+    Its target is exp(-U/T), with a bias of second order in √ε and that of the minibatch noise,
+    which is as if T were larger; see `kernels/stochastic_gradient/integrators.py`. β = 0 is SGLD.
 
     Its settings may be stated in two ways, which are the same for N rows when lr = ε·N:
 

@@ -151,7 +151,7 @@ def test_blocks_are_those_of_the_dense_matrix(case):
         np.testing.assert_allclose(block, expected, atol=1e-9 * np.abs(dense).max())
 
 
-def test_every_structure_is_one_normal_law(case):
+def test_every_structure_is_one_gaussian(case):
     """Log determinant, solution, draws and covariance belong to one matrix."""
     generator = np.random.default_rng(2)
     d = case.local.dimension

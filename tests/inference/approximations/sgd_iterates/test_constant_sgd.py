@@ -1,4 +1,4 @@
-"""Constant-rate SGD against its stationary law, where that is known exactly."""
+"""Constant-rate SGD against its stationary distribution, where that is known exactly."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +19,12 @@ from tests.inference.kernels.known_moments import (
     coefficients,
     worst_deviation,
 )
-from tests.inference.kernels.linear_laws import Method, minibatch_law, regression_rows
 from tests.inference.kernels.normal_means import NormalMeans
+from tests.inference.kernels.stationary_distributions import (
+    Method,
+    minibatch_distribution,
+    regression_rows,
+)
 
 ConstantSGD = bnn.approximations.ConstantSGD
 MODE = bnn.approximations.MAP(
@@ -43,7 +47,7 @@ def draws(model=NormalMeans.model, data=None, **settings):
     return bnn.fit(approximation, *(NormalMeans.data() if data is None else data), progress=False)
 
 
-def law(rate, *, batch=8, temperature=1.0, prior=1.0):
+def stationary_moments(rate, *, batch=8, temperature=1.0, prior=1.0):
     """Mean and covariance of θ' = θ - rate ∇J on `NormalMeans`: noise the same everywhere."""
     curvature = (N + prior) / N / temperature
     noise = NormalMeans.deviations**2 / temperature**2 / batch
@@ -56,18 +60,18 @@ def theory(batch=8, temperature=1.0):
     return 2 * batch * 3 / (N * (NormalMeans.deviations**2).sum()) * temperature**2
 
 
-def test_the_iterates_have_the_law_of_lyapunov():
+def test_the_iterates_have_the_moments_of_lyapunov():
     found = draws(learning_rate=0.3)
     theta = found.draws["theta"].astype(float)
     assert theta.shape == (4, 400, 3)
-    assert worst_deviation(theta, *law(0.3)) < 4.5
+    assert worst_deviation(theta, *stationary_moments(0.3)) < 4.5
     # Negative controls: half the noise, small steps where they are not, a prior that counts once
     # a minibatch and not once in all.
-    assert worst_deviation(theta, *law(0.3, batch=16)) > 6
-    mean, covariance = law(0.3)
+    assert worst_deviation(theta, *stationary_moments(0.3, batch=16)) > 6
+    mean, covariance = stationary_moments(0.3)
     small = 0.3 * NormalMeans.deviations**2 / 8 / 2
     assert worst_deviation(theta, mean, np.diag(0.5 * small)) > 6
-    assert worst_deviation(theta, *law(0.3, prior=N / 8)) > 6
+    assert worst_deviation(theta, *stationary_moments(0.3, prior=N / 8)) > 6
     record = found.provenance["approximation"]
     np.testing.assert_allclose(record["stability"], 0.3 * (N + 1) / N, rtol=1e-4)
     assert found.diagnose().status == "fitted"
@@ -79,10 +83,10 @@ def test_the_best_rate_counts_the_temperature_once(name, temperature):
     rate = theory(4, temperature)
     np.testing.assert_allclose(found.provenance["approximation"]["learning_rates"], rate, rtol=1e-3)
     theta = found.draws["theta"].astype(float)
-    assert worst_deviation(theta, *law(rate, batch=4, temperature=temperature)) < 4.5
+    assert worst_deviation(theta, *stationary_moments(rate, batch=4, temperature=temperature)) < 4.5
     wrong = 0.25 if temperature == 0.5 else 0.5
     again = theory(4, wrong)
-    assert worst_deviation(theta, *law(again, batch=4, temperature=wrong)) > 6
+    assert worst_deviation(theta, *stationary_moments(again, batch=4, temperature=wrong)) > 6
     # The trace of the posterior's covariance is that of the iterates, but for steps of finite size.
     assert theta.var(axis=(0, 1)).sum() == pytest.approx(3 * temperature / (N + 1), rel=0.25)
 
@@ -120,7 +124,7 @@ def preconditioned(state, noises, gradient_at, *, rate):
 
 
 def test_the_full_preconditioner_on_a_regression(regression):
-    """The noise of minibatches grows with the distance here, and the exact law knows it."""
+    """The noise of minibatches grows with the distance here, and the exact covariance knows it."""
     x, y = regression
     model = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
     found = draws(model, regression, preconditioner="full", batch_size=2, every=100, draws=500)
@@ -133,7 +137,7 @@ def test_the_full_preconditioner_on_a_regression(regression):
     rate = 2 * 2 / len(x) * np.linalg.inv(noise)
     largest = np.abs(np.linalg.eigvals(rate @ np.linalg.inv(covariance) / len(x))).max()
     rate *= min(1.0, 0.5 / largest)
-    exact = minibatch_law(
+    exact = minibatch_distribution(
         Method(preconditioned, parts=1), regression_rows(x, y), 2, {"rate": rate / len(x)}
     )
     assert worst_deviation(theta, exact.mean, exact.covariance) < 4.5

@@ -1,4 +1,4 @@
-"""SWAG: its moments, its draws, and the law of the iterates it is fitted to."""
+"""SWAG: its moments, its draws, and the distribution of the iterates it is fitted to."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def fitted():
     return bnn.fit(swag, *NormalMeans.data(), progress=False)
 
 
-def test_multiswag_has_the_law_of_the_iterates(fitted):
+def test_multiswag_has_the_moments_of_the_iterates(fitted):
     theta = fitted.draws["theta"].astype(float)
     assert theta.shape == (16, 300, 3)
 
@@ -66,7 +66,7 @@ def test_multiswag_has_the_law_of_the_iterates(fitted):
     assert error(variances, expected) < 4.5
     mean = N / (N + 1) * np.array([0.3, -1.0, 0.5])
     assert error(theta.mean(1), mean) < 4.5
-    # Negative controls: momentum that does not widen the law, the noise of other minibatches, a
+    # Negative controls: momentum that does not widen it, the noise of other minibatches, a
     # prior divided by the minibatch and not by the data.
     assert error(variances, expected * stationary(0.06, 0.0, 8) / right) > 6
     assert error(variances, 2 * expected) > 6

@@ -1,4 +1,4 @@
-"""Anchored ensembles against their exact law on the linear model with known noise."""
+"""Anchored ensembles against the exact posterior on the linear model with known noise."""
 
 import jax
 import jax.numpy as jnp
@@ -108,12 +108,12 @@ def by_hand(x, y=None, *, batch_size=None):
         (
             bnn.bayesian_network(bnn.nn.MLP((), outputs=1), laplace, bnn.likelihoods.gaussian(1.0)),
             {"anchored": True, **PLAIN},
-            "`net/Dense_0.bias` is no normal law",
+            "`net/Dense_0.bias` is not normal",
         ),
         (
             bnn.models.linear(likelihood=bnn.likelihoods.student_t()),
             {"anchored": True, "randomised_targets": True, **PLAIN},
-            "The noise is no normal law",
+            "The noise is not normal",
         ),
         (by_hand, {"anchored": True, **PLAIN}, "marks no site"),
     ],

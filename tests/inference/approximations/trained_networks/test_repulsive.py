@@ -1,4 +1,4 @@
-"""Stein variational gradient descent on laws that are known."""
+"""Stein variational gradient descent on known distributions."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""VOGN, noisy Adam and noisy K-FAC: the laws that their precisions must end at."""
+"""VOGN, noisy Adam and noisy K-FAC: the values that their precisions must end at."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +32,7 @@ def fitted(x, y, model=None, **options):
     return bnn.fit(q, x, y, float64=True, progress=False)
 
 
-def vogn_law(x, y, likelihood=1.0, square=1.0):
+def vogn_fixed_point(x, y, likelihood=1.0, square=1.0):
     """Where s = E_q[Σ squared gradients] and the mean is that of the posterior."""
     a = truth.design(x)
     mean, precision = truth.posterior(x, y, likelihood=likelihood)
@@ -53,9 +53,9 @@ def test_noisy_adam_ends_at_the_mean_field_of_highest_elbo(linear, batch_size):
     assert truth.worst_error(draws, mean, np.linalg.inv(precision)) > 10
 
 
-def test_vogn_ends_at_the_fixed_point_of_its_own_law(linear):
+def test_vogn_ends_at_its_own_fixed_point(linear):
     draws = truth.draws_of(fitted(*linear))
-    mean, covariance = vogn_law(*linear)
+    mean, covariance = vogn_fixed_point(*linear)
     assert truth.worst_error(draws, mean, covariance) < 4.5
 
 
@@ -63,8 +63,8 @@ def test_a_temperature_counts_once_in_the_curvature(linear):
     """Squares of tempered gradients would count it twice."""
     temperature = 0.25
     draws = truth.draws_of(fitted(*linear, truth.linear(temperature=temperature)))
-    once = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature)
-    twice = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature**2)
+    once = vogn_fixed_point(*linear, likelihood=1 / temperature, square=1 / temperature)
+    twice = vogn_fixed_point(*linear, likelihood=1 / temperature, square=1 / temperature**2)
     assert truth.worst_error(draws, *once) < 4.5
     assert truth.worst_error(draws, *twice) > 10
 

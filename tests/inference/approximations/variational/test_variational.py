@@ -291,8 +291,8 @@ def test_a_family_by_its_inverse_cdf_holds_a_posterior_that_no_normal_can():
     """Under next to no data the posterior is the prior, here of the family itself."""
 
     def model(x, y=None, *, batch_size=None):
-        law = dist.Laplace(1.0, 0.5).expand([3]).to_event(1)
-        weight = numpyro.sample("weight", law)
+        prior = dist.Laplace(1.0, 0.5).expand([3]).to_event(1)
+        weight = numpyro.sample("weight", prior)
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
             x, y = bnn.minibatch(x, y)
             numpyro.sample("y", dist.Normal(x @ weight, 1e6), obs=y)

@@ -1,4 +1,4 @@
-"""Which rows a step sees: laws of the indices, gradients of parts, models that are refused."""
+"""Which rows a step sees: their distribution, gradients of parts, models that are refused."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""ChEES-HMC: the law, what the chains learn together, and every way of running it."""
+"""ChEES-HMC: the target, what the chains learn together, and every way of running it."""
 
 import jax
 import jax.numpy as jnp

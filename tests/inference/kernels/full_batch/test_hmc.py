@@ -1,4 +1,4 @@
-"""HMC: its law, what breaks it, its trajectories, and its warm-up."""
+"""HMC: its target, what breaks it, its trajectories, and its warm-up."""
 
 import jax
 import jax.numpy as jnp

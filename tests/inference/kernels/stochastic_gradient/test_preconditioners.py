@@ -82,7 +82,7 @@ PLAIN = moments(np.exp(-potential(GRID)) * (FLOOR + np.abs(GRID**3 + 1)))
 
 
 def stationary(mode, step_size, temperature=1.0, weight=None):
-    """Mean and variance of the SGLD chain's stationary law, without a random number.
+    """Mean and variance of the SGLD chain's stationary distribution, without a random number.
 
     With decay 0, M and Γ are functions of θ, and the chain's transition density is Gaussian.
     `weight` is that of Γ, T where nothing is said.
@@ -108,7 +108,7 @@ def stationary(mode, step_size, temperature=1.0, weight=None):
     return moments(kernel[0])
 
 
-def test_the_correction_makes_it_right_and_without_it_the_law_is_another():
+def test_the_correction_makes_it_right_and_without_it_it_is_biased():
     """By quadrature: the corrected chain's error goes with ε, the plain one's has a limit."""
     coarse, fine = (np.abs(stationary("corrected", step) - TRUE) for step in (0.02, 0.01))
     assert (fine < [0.002, 0.01]).all()
