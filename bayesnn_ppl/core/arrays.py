@@ -18,7 +18,7 @@ def check_array(
 ) -> np.ndarray:
     """`values` as an array of numbers, all finite, with a leading axis of rows.
 
-    Floats become float32, or float64 where that is asked for; whole numbers become int32, so
+    Floats become float32, or float64 where that is asked for; integers become int32, so
     that arithmetic on uint8 images does not wrap. A `np.memmap` that has the type already stays on
     disk: it is read once, block by block, and of several processes each then loads its own rows.
 
