@@ -43,7 +43,7 @@ def test_function_values_have_rows():
 def test_a_site_with_the_name_of_an_axis_is_refused():
     with pytest.raises(ValueError, match="the name of a dimension"):
         storage.variable_names(["net/Dense_0.kernel", "net/Dense_0.kernel_in"])
-    # Such names are plausible, and are no axes.
+    # Such names are plausible, and are not axes.
     storage.variable_names(["scale", "scale_in", "bias", "bias_out"])
 
 

@@ -1,4 +1,4 @@
-"""A run of an older format is read, checked and gone on with; one of a newer format is refused."""
+"""A run of an older format is read, checked and resumed; one of a newer format is refused."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""A disk that is really full: nothing committed is lost, and a run goes on when there is room."""
+"""A disk that is really full: nothing committed is lost, and a run continues when there is room."""
 
 import errno
 import subprocess

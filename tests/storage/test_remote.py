@@ -230,7 +230,7 @@ def test_nothing_is_written_outside_of_the_working_copy(caches):
 @pytest.mark.parametrize(
     ("address", "error", "sentence"),
     [
-        ("nothing://bucket/run", ValueError, "is no address that fsspec knows"),
+        ("nothing://bucket/run", ValueError, "is not an address that fsspec knows"),
         ("memory://bucket/none", FileNotFoundError, "There is no run at memory://bucket/none"),
     ],
 )

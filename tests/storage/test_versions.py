@@ -1,4 +1,4 @@
-"""A run made with the oldest versions that are supported is read, judged and gone on with."""
+"""A run made with the oldest versions that are supported is read, judged and resumed."""
 
 import importlib.metadata
 import zipfile
