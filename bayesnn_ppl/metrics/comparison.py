@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl import references
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
 from bayesnn_ppl.metrics.checks import same_rows
 from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
@@ -61,7 +61,7 @@ def compare(
     if len(posteriors) < 2:
         raise ValueError("A comparison needs two posteriors at least; `evaluate` scores one.")
     require_variant(variant)
-    samples = whole_number(samples, "`samples`", at_least=2)
+    samples = integer(samples, "`samples`", at_least=2)
     named = reference if isinstance(reference, str) else "the reference"
     if isinstance(reference, str) and reference not in posteriors:
         if reference not in references.names():

@@ -44,8 +44,8 @@ def evaluate(
     interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
     over elements except `nll_mixture`, which is the joint density of a whole row. What the
     likelihood masks counts in none of them, and what it says is censored in `nll_mixture` alone,
-    as a probability: a bound is no target. Where nothing else is there, that is the one score.
-    Classification: `accuracy`, and beside it what giving all rows the most frequent label has,
+    as a probability: a bound is not a target. Where nothing else is there, that is the one score.
+    Classification: `accuracy`, and with it what giving all rows the most frequent label has,
     `base_rate`, and the mean over classes, `balanced_accuracy`; `nll`, `brier`, the three published
     calibration errors, and the mean predictive `entropy` and `mutual_information`. `by_class` has
     the recall and precision of each class.

@@ -1,4 +1,4 @@
-"""Positions and gradients of U at a posterior's draws: what the configurational thermometer needs.
+"""Positions and gradients of U at a posterior's draws: what the configurational temperature needs.
 
 U is T times the negative log density that the run was to sample, in unconstrained coordinates: the
 likelihood of all rows, the priors, and the Jacobians of constrained sites, which a whole-posterior
@@ -18,7 +18,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
@@ -104,7 +104,7 @@ def run_temperature(posterior: PosteriorDraws) -> float:
         if not math.isclose(low, high, rel_tol=1e-4):
             raise ValueError(
                 f"The temperature went from {low:g} to {high:g} over the kept draws, and a "
-                "thermometer needs one to compare with. Let the schedule end in the warm-up, or "
+                "temperature needs one to compare with. Let the schedule end in the warm-up, or "
                 "keep the draws made at one temperature."
             )
         if high == 0:
@@ -144,7 +144,7 @@ def energies_at_draws(
         TypeError: an argument or the data are not what they must be.
     """
     run, x, y, latents, names = ready_run(posterior, x, y)
-    gradients = whole_number(gradients, "`gradients`", at_least=4)
+    gradients = integer(gradients, "`gradients`", at_least=4)
     kept = next(iter(latents.values())).shape
     chains = np.arange(kept[0]) if chains is None else np.asarray(chains)
     each = min(kept[1], gradients // len(chains))
@@ -212,7 +212,7 @@ def minibatch_gradients(
     run, x, y, latents, names = ready_run(posterior, x, y)
     if run.get("local"):
         raise ValueError(f"The model has latent sites for each row, {run['local']}.")
-    batch_size = whole_number(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
+    batch_size = integer(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
     rows = np.random.default_rng(seed).integers(len(x), size=(minibatches, batch_size))
     last = {site: array[0, -1:] for site, array in latents.items()}
     temperature, target = target_of(posterior)
@@ -259,7 +259,7 @@ def _summed(
             "leave out `rows`."
         )
     if rows is not None:
-        rows = whole_number(rows, "`rows`", at_least=1, below=total + 1)
+        rows = integer(rows, "`rows`", at_least=1, below=total + 1)
         generator = np.random.default_rng(seed)
         own = np.stack([generator.choice(total, rows, replace=False) for _ in range(count)])
         return _gradients(target, False, z, own.astype(np.int32), x, y, seed)

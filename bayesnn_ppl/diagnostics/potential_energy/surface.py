@@ -11,7 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
@@ -207,8 +207,8 @@ class _Line:
         if len(places) != count or any(len(place) != 2 for place in places):
             raise ValueError(f"`draws` must be {count} pairs (chain, draw), not {draws!r}.")
         for chain, draw in places:
-            whole_number(chain, "A chain of `draws`", at_least=0, below=chains)
-            whole_number(draw, "A draw of `draws`", at_least=0, below=kept)
+            integer(chain, "A chain of `draws`", at_least=0, below=chains)
+            integer(draw, "A draw of `draws`", at_least=0, below=kept)
         return [(chain, draw) for chain, draw in places]
 
     def positions(self, places: Sequence[Place]) -> np.ndarray:
@@ -256,7 +256,7 @@ def _compiled(target: StaticValue, data: bool, z: Any, x: Any, y: Any) -> Any:
 
 
 def _grid(bounds: Any, count: int) -> np.ndarray:
-    whole_number(count, "`grid`", at_least=2)
+    integer(count, "`grid`", at_least=2)
     low, high = (float(bound) for bound in bounds)
     if not (np.isfinite([low, high]).all() and low < high):
         raise ValueError(f"`limits` must rise from a number to a larger one, not {bounds!r}.")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
@@ -97,8 +97,8 @@ def draw_functions(
         model, x, draws, seed: see `function_draws`.
         memory: bytes that one block of rows may take, about.
     """
-    draws = whole_number(draws, "The number of draws", at_least=2)
-    seed = whole_number(seed, "The seed", at_least=0, below=2**32)
+    draws = integer(draws, "The number of draws", at_least=2)
+    seed = integer(seed, "The seed", at_least=0, below=2**32)
     inputs = check_array(x, "x", float64=False)
     lines = _LINES if inputs.dtype.kind == "f" and len(inputs) > 1 else 0
     with arithmetic(float64=False):

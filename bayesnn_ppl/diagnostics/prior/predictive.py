@@ -33,7 +33,7 @@ def prior_predictive(
         A `PriorPredictive`.
 
     Raises:
-        TypeError: inputs that are no numbers, or a number of draws or a seed that is not whole.
+        TypeError: inputs that are not numbers, or a number of draws or a seed that is not whole.
         ValueError: fewer than two inputs or draws, inputs that are not finite, a model without
             a latent site or a site "y", or one whose prior has no draws: an improper
             distribution, a factor, a network parameter without a prior.

@@ -49,7 +49,7 @@ def align(
 
     Unlike `canonical_form` this is continuous while a chain stays near the reference. It does
     choose, among equivalent draws, those that lie together: the spread of aligned weights is at
-    most that of the draws, and agreement of aligned chains is no proof of convergence. Function
+    most that of the draws, and agreement of aligned chains is not a proof of convergence. Function
     space decides.
 
     Args:

@@ -128,7 +128,7 @@ def layers_and_weights(
         if broken.any():
             raise ValueError(
                 f"The draws of `{prefix + parameter}` have values that are not finite in "
-                f"{listed(np.flatnonzero(broken).tolist())}: they are no function to compare. "
+                f"{listed(np.flatnonzero(broken).tolist())}: they are not a function to compare. "
                 "Leave out what has failed."
             )
         weights[parameter] = array

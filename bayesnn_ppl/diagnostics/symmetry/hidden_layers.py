@@ -23,7 +23,7 @@ from bayesnn_ppl.nn import Conv
 __all__ = ["HiddenLayer", "find_hidden_layers", "parameter_shapes"]
 
 _ROWS = 8
-# Rounding stays below 1e-10; a move that is no symmetry changes the outputs by a tenth or so.
+# Rounding stays below 1e-10; a move that is not a symmetry changes the outputs by a tenth or so.
 _SAME = 1e-5
 
 _ADVICE = (

@@ -1,4 +1,4 @@
-r"""The two thermometers of a sampler, on arrays: what they read, and what they should read.
+r"""The two temperatures of a sampler, on arrays: estimates, and what they should be.
 
 A sampler of exp(-U(θ)/T) with momenta p and mass M has, for every parameter array of d elements,
 
@@ -11,12 +11,12 @@ Under symplectic Euler, p' = βp - h∇U + √(2T(1-β))ξ and θ' = θ + hp', o
 
     E T_K = 2T/(1+β) · 1/(1 - h²λ/(2(1+β))),    E T_C = T/(1 - h²λ/(2(1+β))).
 
-The first factor, 1.053 at β = 0.9, is no fault, and a χ² region around T ignores it. And
+The first factor, 1.053 at β = 0.9, is not a fault, and a χ² region around T ignores it. And
 
     E T_C = (1+β)/2 · E T_K
 
 holds for any potential, step and gradient noise: stationarity of E|θ|² gives E⟨θ, p⟩ = ∓h/2 E|p|²
-before and after a step, and the update of p the rest. So the two thermometers agree whatever the
+before and after a step, and the update of p the rest. So the two temperatures agree whatever the
 curvature, when the force of the sampler is the gradient that T_C is given; where they differ, the
 force is wrong; where both are off, the noise is, or the step is too long.
 

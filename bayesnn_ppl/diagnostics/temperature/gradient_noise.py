@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import minibatch_gradients
 
@@ -127,7 +127,7 @@ def minibatch_noise(
     """
     from scipy.stats import normaltest
 
-    whole_number(minibatches, "`minibatches`", at_least=_FEWEST)
+    integer(minibatches, "`minibatches`", at_least=_FEWEST)
     found = {}
     gradients = minibatch_gradients(
         posterior, x, y, batch_size=batch_size, minibatches=minibatches, seed=seed

@@ -1,4 +1,4 @@
-"""The thermometers of a posterior: what its run recorded, and gradients at its draws."""
+"""The temperatures of a posterior: what its run recorded, and gradients at its draws."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from bayesnn_ppl.diagnostics.temperature.verdict import judge_temperatures
 
 __all__ = [
     "configurational_temperature",
-    "has_thermometer",
+    "has_kinetic_temperature",
     "read_temperatures",
     "recorded_temperatures",
     "temperatures_for_diagnosis",
@@ -29,7 +29,7 @@ __all__ = [
 _FEWEST_DRAWS = 4
 
 
-def has_thermometer(posterior: PosteriorDraws) -> bool:
+def has_kinetic_temperature(posterior: PosteriorDraws) -> bool:
     """Whether the run recorded kinetic temperatures, which cost nothing to judge."""
     return "kinetic_temperature" in posterior.statistics
 
@@ -87,14 +87,14 @@ def read_temperatures(
     probe: Any = None,
     **settings: Any,
 ) -> Thermometry:
-    """Both thermometers and their verdict: too hot, too cold or right, and what to change.
+    """Both temperatures and their verdict: too hot, too cold or right, and what to change.
 
     The kinetic one is read from the statistics of the run; the configurational one needs `x` and
     `y`. Chains that stopped at a draw that was not finite are left out.
 
     Args:
         posterior: of a stochastic-gradient sampler, or with `x` and `y` of any sampler.
-        x, y: the data of the run; None to read the kinetic thermometer alone.
+        x, y: the data of the run; None to read the kinetic temperature alone.
         gradients, rows, centre, seed: see `configurational_temperature`.
         probe: inputs (N, ...) at which the temperatures of the function outputs are read too, see
             `function_temperature`; needs `x` and `y`. A reason why they cannot be is added to the
@@ -120,11 +120,11 @@ def read_temperatures(
     elif "kinetic_law" in run.get("kernel_settings", {}):
         dynamics = "noise"
     series: dict[str, Any] = {"kinetic": None, "configurational": None}
-    if has_thermometer(posterior) and kinetic not in ("none", "unknown"):
+    if has_kinetic_temperature(posterior) and kinetic not in ("none", "unknown"):
         order = [recorded.index(name) for name in names]
         series["kinetic"] = statistics["kinetic_temperature"][chains][..., order]
         decay = decay[chains] if np.ndim(decay) else decay
-    elif has_thermometer(posterior) and kinetic == "unknown":
+    elif has_kinetic_temperature(posterior) and kinetic == "unknown":
         notes.append(
             f"The distribution of {run.get('kernel')}'s momenta is not known, so its kinetic "
             "temperature was not judged."
@@ -180,7 +180,7 @@ def read_temperatures(
 
 
 def recorded_temperatures(posterior: PosteriorDraws) -> Thermometry | None:
-    """The kinetic thermometer as `diagnose` reads it; None where the run has none to judge."""
+    """The kinetic temperature as `diagnose` reads it; None where the run has none to judge."""
     recorded = posterior.statistics.get("kinetic_temperature")
     kinetic = _kinetic_distribution(posterior.provenance, posterior.statistics)[0]
     # What is amiss with such runs is said elsewhere: too few draws, a chain that stopped.

@@ -1,4 +1,4 @@
-"""The sentences of a thermometry: each kind of fault, its layers, its cause and the remedy."""
+"""Sentences on temperatures: each kind of fault, its layers, its cause and the remedy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Judged:
         dynamics: whether it injects noise, see `judge_temperatures`.
         temperature, tolerance: T, and the share of it that a right reading may miss.
         step_factor: what to multiply the step size by, or None.
-        both: whether both thermometers were read.
+        both: whether both temperatures were measured.
     """
 
     arrays: Sequence[ArrayTemperature]

@@ -1,4 +1,4 @@
-"""From the readings of two thermometers to a verdict on each parameter array."""
+"""From the readings of two temperatures to a verdict on each parameter array."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -52,7 +52,7 @@ def judge_temperatures(
     parts: int = 8,
     notes: Sequence[str] = (),
 ) -> Thermometry:
-    """Judge the series of both thermometers, array by array and together.
+    """Judge the series of both temperatures, array by array and together.
 
     An array is hot or cold when its whole interval lies beyond T(1 ± tolerance), right when the
     interval meets that band and is no wider than ± resolution·T, and not known otherwise, nor by
@@ -81,10 +81,10 @@ def judge_temperatures(
         notes: sentences put at the end of the verdict.
 
     Raises:
-        ValueError: neither thermometer is given, or the numbers of arrays differ.
+        ValueError: neither temperature is given, or the numbers of arrays differ.
     """
     if kinetic is None and configurational is None:
-        raise ValueError("Neither thermometer was read, so there is nothing to judge.")
+        raise ValueError("Neither temperature was measured, so there is nothing to judge.")
     read: dict[str, Measured] = {}
     count = sum(series is not None for series in (kinetic, configurational))
     outputs = np.zeros((1, 4, 0)) if functions is None else np.asarray(functions, dtype=float)
@@ -233,7 +233,7 @@ def _step_factor(
     """
     excess = []
     for a in arrays:
-        # The thermometer that knows more, with the end of its interval that is nearer to T.
+        # The temperature that is known better, with the end of its interval that is nearer to T.
         given = [r for r in (a.kinetic, a.configurational) if r is not None]
         if a.kind in ("hot", "right"):
             best = min(given, key=lambda r: r.error)

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.plots.figure import new_figure, palette, percent, require_shares, styled, vector
 
 BAND = 0.95
@@ -37,7 +37,7 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
     observed = vector("empirical", empirical, length=promised.size, like="nominal")
     require_shares("nominal", promised, "coverage is a share")
     require_shares("empirical", observed, "coverage is a share")
-    n = whole_number(n, "`n`, the number of observations,", at_least=1)
+    n = integer(n, "`n`, the number of observations,", at_least=1)
 
     order = np.argsort(promised, kind="stable")
     grid = np.linspace(0, 1, 201)

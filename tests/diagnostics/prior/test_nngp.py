@@ -1,4 +1,4 @@
-"""Wide networks beside their Gaussian processes, and what heavy tails leave of the limit."""
+"""Wide networks compared with their Gaussian processes, and what heavy tails leave of the limit."""
 
 import jax
 import jax.numpy as jnp

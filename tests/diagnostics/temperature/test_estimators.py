@@ -56,7 +56,7 @@ def test_the_naive_region_rejects_a_right_sampler_and_the_right_region_does_not(
     assert value.mean() > high
 
 
-def test_identity_of_both_thermometers_at_a_long_step_with_gradient_noise():
+def test_identity_of_both_temperatures_at_a_long_step_with_gradient_noise():
     """Heat of whatever kind shows on both alike, far from T."""
     chain = run(2, step_size=0.1, gradient_noise=2.0)
     series = configurational_series(chain.positions, PRECISION * chain.positions)

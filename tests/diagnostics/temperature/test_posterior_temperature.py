@@ -1,4 +1,4 @@
-"""Thermometers of posteriors whose draws are exact, so that they must read T."""
+"""Temperatures of posteriors whose draws are exact: they must be T."""
 
 import numpy as np
 import numpyro
@@ -128,7 +128,7 @@ def kinetic(values, **settings):
     }
 
 
-def test_both_thermometers_of_a_run():
+def test_both_temperatures_of_a_run():
     statistics, kernel = kinetic([1.0, 1.0])
     run = posterior(statistics=statistics, kernel=kernel)
     found = run.temperatures(X, Y)

@@ -22,7 +22,7 @@ from tests.diagnostics.temperature.euler_chains import (
 
 
 def read(chain, *, temperature=1.0, kinetic=True, positions=True, chains=slice(None), **more):
-    """The thermometry of a run, T_C with the gradient of the right U."""
+    """The temperatures of a run, T_C with the gradient of the right U."""
     theta = chain.positions[chains]
     series = [
         configurational_series(part, force)
@@ -158,7 +158,7 @@ def test_too_few_draws_are_not_known():
 
 @pytest.mark.parametrize(("noise", "word"), [(0.5**0.5, "cold"), (1.5, "hot")])
 def test_only_kernels_that_inject_noise_are_judged_by_it(noise, word):
-    """The same readings: of an accept step they are no fault, of neither none of the noise."""
+    """The same readings: of an accept step they are not a fault, of neither none of the noise."""
     chain = run(2, noise=noise)
     injects = read(chain, kinetic=False)
     assert injects.status == f"too {word}" and "noise" in injects.verdict
@@ -204,7 +204,7 @@ def test_text_and_arrays():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="Neither thermometer"):
+    with pytest.raises(ValueError, match="Neither temperature"):
         judge_temperatures(["w"], [3])
     with pytest.raises(ValueError, match=r"must be \(chain, draw, 1\)"):
         judge_temperatures(["w"], [3], kinetic=np.ones((4, 9, 2)), kinetic_distribution="OBABO")

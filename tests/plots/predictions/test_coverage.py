@@ -35,7 +35,7 @@ def test_the_band_holds_95_percent_of_the_binomial_and_no_more_than_it_must(n):
         (([0.5], [-0.1], 10), ValueError, "`empirical` reaches from -0.1"),
         (([0.5], [np.nan], 10), ValueError, "`empirical` holds 1 NaN"),
         (([0.5], [0.5], 0), ValueError, "the number of observations, must be at least 1"),
-        (([0.5], [0.5], 2.5), TypeError, "must be a whole number"),
+        (([0.5], [0.5], 2.5), TypeError, "must be an integer"),
     ],
 )
 def test_refusals(arguments, error, message):
