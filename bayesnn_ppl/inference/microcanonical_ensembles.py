@@ -6,7 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
 from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
 from bayesnn_ppl.inference.runtime.keep import Keep
@@ -76,7 +76,7 @@ def mile(
         Sommer, Robnik, Nozadze, Seljak and Rügamer (2025), Microcanonical Langevin Ensembles,
         ICLR, arXiv:2502.06335.
     """
-    warmup_steps = whole_number(warmup_steps, "`warmup_steps`", at_least=0)
+    warmup_steps = integer(warmup_steps, "`warmup_steps`", at_least=0)
     return sample(
         MCLMC(model, steps_per_draw=steps_per_draw, **(_KERNEL | dict(kernel or {}))),
         x,

@@ -219,5 +219,5 @@ def test_another_kernel_model_or_data_are_refused(regression, tmp_path, change, 
 
 def test_what_was_saved_from_memory_cannot_go_on(regression, in_memory, tmp_path):
     in_memory.save(tmp_path / "run")
-    with pytest.raises(ValueError, match="no sampler's state to go on from"):
+    with pytest.raises(ValueError, match="no sampler's state to resume from"):
         bnn.extend(tmp_path / "run", kernel(), *regression, draws=5, progress=False)

@@ -29,7 +29,7 @@ __all__ = [
 _CHAIN_METHODS = ("parallel", "vectorized", "sequential")
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where an equation has the program that it calls
-# Results that are no arrays of their own, since XLA computes them where they are used.
+# Results that are not arrays of their own, since XLA computes them where they are used.
 _FUSED = ("broadcast_in_dim", "reshape", "squeeze", "convert_element_type", "iota", "copy")
 _USABLE = 0.8  # of free memory: the estimate is rough, and draws need room
 _MOST_TOGETHER = 2**17  # multiplications of the largest product of one member

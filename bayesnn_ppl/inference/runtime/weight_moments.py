@@ -54,7 +54,7 @@ class RunningMoments:
         return found
 
     def restore(self, arrays: Mapping[str, np.ndarray], count: int) -> None:
-        """Go on from what `arrays` gave after `count` draws."""
+        """Continue from what `arrays` gave after `count` draws."""
         self.count = count
         names = [n.partition("/")[2] for n in arrays if n.startswith(f"{_MEAN}/")]
         self._shapes = {name: arrays[f"{_MEAN}/{name}"].shape for name in names}

@@ -35,7 +35,7 @@ class StreamPlan:
         order: the rows of each chain's steps.
         blocks: the shape of a block; T transitions.
         shards: devices that share the rows of a minibatch.
-        discrete: whether targets are whole numbers.
+        discrete: whether targets are integers.
         check: raises ValueError on targets that the model cannot have made.
     """
 

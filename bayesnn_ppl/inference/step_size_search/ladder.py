@@ -21,7 +21,7 @@ class PilotRun:
 
     Attributes:
         step_size: ε.
-        status: that of its thermometers, or "not finite" when a chain stopped.
+        status: that of its temperatures, or "not finite" when a chain stopped.
         coldest, hottest: temperatures of the parameter arrays, as multiples of T; NaN where the
             run was not finite.
         draws: of each chain.

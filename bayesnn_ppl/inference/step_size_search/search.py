@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import StochasticGradientKernel
 from bayesnn_ppl.inference.step_size_search.ladder import (
     PilotRun,
@@ -91,7 +91,7 @@ def find_step_size(
     first, given = _check(kernel, x, step_sizes)
     tolerance = positive(tolerance, "`tolerance` of find_step_size")
     if draws is not None:
-        whole_number(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
+        integer(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
     done: dict[float, PilotRun] = {}
     pilots = Pilots(
         kernel, x, y, warmup=warmup, chains=chains, seed=seed, float64=float64, init=init

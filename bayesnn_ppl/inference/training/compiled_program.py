@@ -57,7 +57,7 @@ class Recipe:
 
 
 class MemberState(NamedTuple):
-    """One member: where it is, where it was best, and whether it goes on."""
+    """One member: where it is, where it was best, and whether it is still trained."""
 
     z: Any
     optimiser: Any
@@ -150,7 +150,7 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
 
 
 def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Batch `function` over its first argument, and spread it over the mesh's chain axis."""
+    """Batch `function` over its first argument, and shard it over the mesh's chain axis."""
 
     def batched(first: Any, *shared: Any) -> Any:
         if recipe.arrangement == "map":
@@ -160,7 +160,7 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
             together = products_as_sums(together)
         return together(first, *shared)
 
-    def spread(first: Any, *shared: Any) -> Any:
+    def sharded(first: Any, *shared: Any) -> Any:
         return jax.shard_map(
             batched,
             mesh=recipe.mesh,
@@ -170,7 +170,7 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
             check_vma=False,
         )(first, *shared)
 
-    return spread
+    return sharded
 
 
 def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:

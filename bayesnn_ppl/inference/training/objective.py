@@ -49,7 +49,7 @@ def _constrained(z: Mapping[str, Any], site: Any) -> Any:
 def training_loss(
     model: Callable[..., Any], objective: str, z: Any, key: Any, x: Any, y: Any, index: Any
 ) -> Any:
-    """The objective at a position, per observation; Jacobians are no part of it."""
+    """The objective at a position, per observation; Jacobians are not part of it."""
     total = jnp.zeros(())
     for name, site in trace_at(model, z, key, x, y, index, noisy=True).items():
         if site["type"] != "sample" or (objective == "likelihood" and name != "y"):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.runtime.device_placement import members_together
@@ -60,8 +60,8 @@ def _member_keys(key: jax.Array, members: Any, attempt: Any) -> jax.Array:
 
 
 def make_training_plan(problem: Problem, settings: TrainingSettings, members: int) -> TrainingPlan:
-    """Hold the settings of `train` against the model and its data; see there."""
-    members = whole_number(members, "`members`", at_least=1)
+    """Check the settings of `train` against the model and its data; see there."""
+    members = integer(members, "`members`", at_least=1)
     model, summary, batch_size = problem.model, problem.summary, settings.batch_size
     held = _held_out_rows(len(problem.x), settings.validation_fraction, problem.seed)
     patience, start = settings.patience, settings.start

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
@@ -75,7 +75,7 @@ class Problem:
             TypeError, ValueError: the seed or the data are not what they must be, or the model
                 does not keep the contract.
         """
-        seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+        seed = integer(seed, "`seed`", at_least=0, below=2**32)
         x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
         with arithmetic(float64=float64):
             summary = inspect_model(model, x, y, all_rows=all_rows)

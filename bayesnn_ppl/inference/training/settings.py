@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 
 __all__ = ["NEVER", "TrainingSettings", "check_choices"]
 
@@ -50,11 +50,11 @@ class TrainingSettings:
     retries: int = 0
 
     def __post_init__(self) -> None:
-        whole_number(self.epochs, "`epochs`", at_least=1, below=NEVER)
-        whole_number(self.retries, "`retries`", at_least=0)
+        integer(self.epochs, "`epochs`", at_least=1, below=NEVER)
+        integer(self.retries, "`retries`", at_least=0)
         for name in ("batch_size", "patience"):
             if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1)
+                integer(getattr(self, name), f"`{name}`", at_least=1)
         check_choices(self.optimiser, self.objective, self.schedule, self.start)
 
 

@@ -230,7 +230,7 @@ def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, mo
         for name, array in whole.tree[group].data_vars.items():
             np.testing.assert_array_equal(array, resumed.tree[group][name])
     rows = {name: lines(tmp_path / name) for name in ("whole", "run")}
-    for name in ("rmse", "nll"):  # sums go on where they were left
+    for name in ("rmse", "nll"):  # sums continue where they were left
         assert rows["run"][-1][name] == rows["whole"][-1][name]
     assert storage.check(tmp_path / "run") == []
 
@@ -293,7 +293,7 @@ def test_tensorboard_shows_the_metrics(regression, probe, tmp_path):
         (dict(weights="some"), ValueError, "mean `moments`, `none`"),
         (dict(weights="none"), ValueError, "keep nothing of the posterior"),
         (dict(every=0), ValueError, "at least 1"),
-        (dict(every=2.0), TypeError, "whole number"),
+        (dict(every=2.0), TypeError, "integer"),
         (dict(bfloat16=1), TypeError, "True or False"),
         (dict(weights="moments", every=2), ValueError, "keeps none"),
     ],

@@ -128,7 +128,7 @@ def test_sub_batches_and_steps_have_noise_of_their_own():
     assert jnp.abs(again[0] - again[1]).max() > 0.1
 
 
-def test_the_thermometer_reads_the_mean_potential():
+def test_the_temperature_is_that_of_the_mean_potential():
     """Noise heats, and ⟨θ - c, ∇U⟩/d is that of the U which is the mean over the noise."""
     posterior = run(sgld(NOISY))
     found = bnn.diagnostics.configurational_temperature(posterior, X, Y, centre="zero")

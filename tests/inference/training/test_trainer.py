@@ -281,7 +281,7 @@ built = bnn.bayesian_network(
     [
         (linear, {"members": 0}, ValueError, "`members` must be at least 1"),
         (linear, {"epochs": 0}, ValueError, "`epochs` must be at least 1"),
-        (linear, {"batch_size": 2.5}, TypeError, "`batch_size` must be a whole number"),
+        (linear, {"batch_size": 2.5}, TypeError, "`batch_size` must be an integer"),
         (linear, {"optimiser": optax.adam}, TypeError, r"Call it: `optax.adam\(1e-3\)`"),
         (linear, {"objective": "likelyhood"}, ValueError, "Did you mean `likelihood`"),
         (linear, {"start": "zero"}, ValueError, "`start` must be one of"),

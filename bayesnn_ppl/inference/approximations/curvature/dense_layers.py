@@ -24,7 +24,7 @@ __all__ = ["dense_layer_blocks"]
 def dense_layer_blocks(
     local: LocalModel, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
 ) -> list[np.ndarray] | None:
-    """The block of M of each layer, float64, or None where one is no plain dense layer.
+    """The block of M of each layer, float64, or None where one is not a plain dense layer.
 
     One whose inputs have axes between rows and features is none: it is used many times in a row.
     """

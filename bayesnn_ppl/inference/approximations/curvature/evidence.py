@@ -5,7 +5,7 @@ curvature M, factors λ of the prior's precisions and a factor κ of the likelih
 
     log Z = ℓ(t̂, κ) - ½ [ log |κM + Λ| - log |Λ| + Σ λ (t̂ - m)² ]
 
-that is the log likelihood less half of the ratio of determinants and the scatter about the prior
+that is the log likelihood minus half of the ratio of determinants and the scatter about the prior
 mean m. ℓ is the model's log likelihood, weighted as the model weights it. t̂ is 0, the mode
 that was found; or, where the model is linear in its weights with Gaussian noise, the exact mode
 for every λ and κ, and then log Z is exact.

@@ -199,7 +199,7 @@ def unit_of(selection: Selection, prior: PriorCurvature, structure: str) -> np.n
 
 
 def not_factored(layers: tuple[KroneckerLayer, ...], unit: np.ndarray) -> str | None:
-    """The first layer whose part of `unit` is no product of one for each input and output."""
+    """The first layer whose part of `unit` is not a product of one for each input and output."""
     for layer in layers:
         block = unit[layer.begin : layer.end].reshape(layer.shape)
         product = block[:, :1] * block[:1] / block[0, 0]

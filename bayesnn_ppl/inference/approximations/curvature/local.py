@@ -164,7 +164,7 @@ class LocalModel:
     def log_prior(self, vector: Any, fixed: Mapping[str, Any], x: Any, y: Any) -> Any:
         """The log density of the moved sites.
 
-        The model's own factors count by their derivatives alone: they are no densities, and
+        The model's own factors count by their derivatives alone: they are not densities, and
         those that are constant here, such as the -Σ log τ of weights in units of their scales τ,
         would be part of no evidence. The Jacobians of other sites do not count.
         """

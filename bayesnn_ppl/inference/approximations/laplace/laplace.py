@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, readable
 from bayesnn_ppl.inference.approximations.curvature.gaussian import check_structure
 from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.approximations.curvature.selection import check_layers, select
@@ -125,9 +125,9 @@ class Laplace:
                 )
         check_layers(self.layers, "Laplace")
         check_mode(self.mode, "Laplace")
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         if self.rank is not None:
-            whole_number(self.rank, "`rank`", at_least=1)
+            integer(self.rank, "`rank`", at_least=1)
             if self.structure != "low_rank":
                 raise ValueError(
                     f'`rank` is about structure="low_rank", and this one is "{self.structure}".'

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, positive, readable
 from bayesnn_ppl.inference.approximations.curvature.evidence import ascend
 from bayesnn_ppl.inference.approximations.curvature.gaussian import Noise, likelihood_terms
 from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
@@ -66,11 +66,11 @@ class DuringTraining:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "epochs", "steps"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
+            integer(getattr(self, name), f"`{name}`", at_least=1)
         for name in ("learning_rate", "evidence_rate"):
             positive(getattr(self, name), f"`{name}`")
         if self.batch_size is not None:
-            whole_number(self.batch_size, "`batch_size`", at_least=1)
+            integer(self.batch_size, "`batch_size`", at_least=1)
 
 
 def train_by_evidence(

@@ -207,7 +207,7 @@ def refuse_burn_in(result: SGDResult, what: str) -> NoReturn:
         raise KeyboardInterrupt
     raise RuntimeError(
         f"The callback ended {what} in its burn-in, before there was an iterate to keep. With "
-        "`out=FOLDER` all is saved there, and `resume` goes on; or let it run longer."
+        "`out=FOLDER` all is saved there, and `resume` continues; or let it run longer."
     )
 
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent that goes on: every so many steps, where each member is.
+"""Stochastic gradient descent from a mode on: where each member is, every so many steps.
 
 What `SWAG` and `ConstantSGD` look at. One function is compiled for a model, its data and a size
 of minibatch; rates and numbers of steps are its arguments.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.inference.approximations.sgd_iterates.iterates import IteratesOfSGD
 from bayesnn_ppl.inference.schedules.simple import check_schedule
 from bayesnn_ppl.inference.training.problem import Problem
@@ -105,7 +105,7 @@ def swag_draws(mean: Any, variance: Any, deviations: Any, keys: Any) -> Any:
 class SWAG(IteratesOfSGD):
     r"""Stochastic weight averaging, Gaussian: the distribution of SGD's iterates around a mode.
 
-    From a mode on, SGD goes on at a constant rate, and every `every` steps its iterate θ_i is
+    From a mode on, SGD continues at a constant rate, and every `every` steps its iterate θ_i is
     taken in (i = 1, ..., n) after those of the burn-in:
 
         θ̄ = mean θ_i,   s² = mean θ_i² - θ̄²,   D = last K of (θ_i - θ̄_i),  θ̄_i the mean so far
@@ -166,8 +166,8 @@ class SWAG(IteratesOfSGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.rank, "`rank`", at_least=2)
-        if whole_number(self.iterates, "`iterates`", at_least=2) < self.rank:
+        integer(self.rank, "`rank`", at_least=2)
+        if integer(self.iterates, "`iterates`", at_least=2) < self.rank:
             raise ValueError(
                 f"`rank` is {self.rank}, but only {self.iterates} iterates are taken in, and each "
                 "column of the low-rank part is one of them. Lower `rank`, or take in more."

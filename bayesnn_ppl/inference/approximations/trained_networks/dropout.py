@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, readable
 from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import (
     RATE_SITES,
     DropoutModel,
@@ -67,7 +67,7 @@ class Dropout(TrainedByGradients):
             out are judged with live masks. "concrete" needs objective="posterior".
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or a layer's kernel is no site
+        TypeError, ValueError: an argument is not what it must be, or a layer's kernel is not a site
             of its own; raised before anything is compiled.
 
     Example:
@@ -92,7 +92,7 @@ class Dropout(TrainedByGradients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         if isinstance(self.rate, str):
             if self.rate != "concrete":
                 raise ValueError(
@@ -149,7 +149,7 @@ class Dropout(TrainedByGradients):
         for name in self.rate:
             if name not in known:
                 raise ValueError(
-                    f"`rate` names `{name}`, which is no dense or convolutional layer of the "
+                    f"`rate` names `{name}`, which is not a dense or convolutional layer of the "
                     "model. " + near_misses(str(name), known)
                 )
         layers = [layer for layer in layers if layer.name in self.rate]

@@ -155,7 +155,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
         x, y: the data.
 
     Raises:
-        ValueError: there is none; or one whose kernel is no site of its own, is shared by two
+        ValueError: there is none; or one whose kernel is not a site of its own, is shared by two
             networks, has groups, or has a prior that is not over all numbers.
     """
     from flax import linen
@@ -185,7 +185,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
         own = f"{name}.kernel" if name else "kernel"
         sites = [site for site in shapes if site.rpartition("/")[2] == own]
         if len(sites) != 1:
-            what = "is no latent site of its own" if not sites else f"may be any of {sites}"
+            what = "is not a latent site of its own" if not sites else f"may be any of {sites}"
             raise ValueError(
                 f"The kernel of each layer must be known by its site, but that of `{name}` {what}. "
                 "Give each kernel a prior of its own, and networks different layers."

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
@@ -110,7 +110,7 @@ class Ensemble(TrainedByGradients):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.members is not None:
-            whole_number(self.members, "`members`", at_least=1)
+            integer(self.members, "`members`", at_least=1)
         if self.anchored and self.objective != "posterior":
             raise ValueError(
                 "An anchored ensemble moves the prior of each member, and "
@@ -167,7 +167,7 @@ class Ensemble(TrainedByGradients):
             TypeError, ValueError: an argument is not what it must be, or the ensemble was built
                 from another model or for another number of members.
             RuntimeError: a member failed at each attempt; the sentence names it.
-            KeyboardInterrupt: training was interrupted. Half-trained members are no start.
+            KeyboardInterrupt: training was interrupted. Half-trained members are not a start.
         """
         if self.model is not None and self.model is not model:
             if identity_key(self.model) != identity_key(model):

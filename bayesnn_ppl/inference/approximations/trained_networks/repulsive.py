@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, positive, readable
 from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
     Layout,
@@ -49,7 +49,7 @@ class Repulsive:
                                                 + (2/h) k(θ_j, θ_i) (θ_i - θ_j) ]
 
     with k = exp(-|θ_i - θ_j|²/h), h = median |θ_i - θ_j|² / log M at each step, and φ/N followed
-    by an optimiser. It descends the KL divergence from the posterior, in NumPyro's unconstrained
+    by an optimiser. It lowers the KL divergence from the posterior, in NumPyro's unconstrained
     coordinates with their Jacobians, as fast as functions of the kernel's space can; temperatures
     of the model count once. Without the second part all particles would end at a mode. Members
     are chains of one draw.
@@ -105,14 +105,14 @@ class Repulsive:
     start: str = "auto"
 
     def __post_init__(self) -> None:
-        whole_number(self.members, "`members` of a repulsive ensemble", at_least=2)
+        integer(self.members, "`members` of a repulsive ensemble", at_least=2)
         for name in ("learning_rate", "bandwidth"):
             if getattr(self, name) is not None:
                 positive(getattr(self, name), f"`{name}`")
         if self.batch_size is not None:
-            whole_number(self.batch_size, "`batch_size`", at_least=1)
+            integer(self.batch_size, "`batch_size`", at_least=1)
         if self.epochs is not None:
-            whole_number(self.epochs, "`epochs`", at_least=1)
+            integer(self.epochs, "`epochs`", at_least=1)
         if self.optimiser is not None and self.learning_rate is not None:
             raise ValueError(
                 "`learning_rate` is that of Adam and would be ignored beside an `optimiser` of "

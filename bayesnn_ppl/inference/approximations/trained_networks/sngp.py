@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, positive, readable
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.sngp_model import WEIGHTS, with_features
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
@@ -90,8 +90,8 @@ class SNGP(TrainedByGradients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.features, "`features`", at_least=1)
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.features, "`features`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         for name in ("scale", "bound"):
             positive(getattr(self, name), f"`{name}`")
         if self.length_scale is not None:

@@ -28,7 +28,7 @@ class SNGPProgram:
         model: the NumPyro model.
         hidden: names of the layers whose kernels are bounded.
         last: name of the layer that is replaced.
-        unused: the sites of its parameters, which are no part of the model any more.
+        unused: the sites of its parameters, which are not part of the model any more.
         projection, phase: Ω (inputs, D) and b (D,) of the features sqrt(2/D) cos(hΩ + b).
         outputs: of the last layer.
         scale: s, prior standard deviation of the function's values.
@@ -115,7 +115,7 @@ def with_features(
         scale, bound, seed: see `SNGPProgram`.
 
     Raises:
-        ValueError: as of `find_layers`; or the last layer called is no dense one.
+        ValueError: as of `find_layers`; or the last layer called is not a dense one.
     """
     layers = find_layers(model, shapes, x, y)
     last = layers[-1]

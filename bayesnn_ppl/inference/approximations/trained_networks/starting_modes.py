@@ -71,8 +71,9 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
         ValueError: the mode is of another model, or a posterior has no weights or fewer chains
             than members.
         RuntimeError: a member could not be trained.
-        KeyboardInterrupt: Ctrl-C came while a mode was trained; a half-trained network is no mode.
-            A callback that ends the training has judged for itself, and what it came to is taken.
+        KeyboardInterrupt: Ctrl-C came while a mode was trained; a half-trained network is not a
+            mode. A callback that ends the training has judged for itself, and what it came to is
+            taken.
     """
     if isinstance(mode, Posterior):
         run = mode.provenance

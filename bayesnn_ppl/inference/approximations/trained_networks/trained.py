@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 from bayesnn_ppl.inference.training.problem import Problem
@@ -63,7 +63,7 @@ class TrainedByGradients:
                 + near_misses(str(self.objective), _OBJECTIVES)
             )
         if self.epochs is not None:
-            whole_number(self.epochs, "`epochs`", at_least=1)
+            integer(self.epochs, "`epochs`", at_least=1)
         for field in ("learning_rate", "weight_decay"):
             not_negative(getattr(self, field), f"`{field}`")
         if self.optimiser is not None and (

@@ -1,4 +1,4 @@
-"""Where a variational fit begins: settings held against the data, and the first position."""
+"""Where a variational fit begins: settings checked against the data, and the first position."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
     Mode,
@@ -68,10 +68,10 @@ def check_beginning(settings: Any, optimiser: Any) -> None:
     check_mode(settings.mode, type(settings).__name__)
     if settings.mode is not None and settings.start != "auto":
         raise ValueError(f'`start`="{settings.start}" would be ignored beside `mode`.')
-    whole_number(settings.draws, "`draws`", at_least=1)
+    integer(settings.draws, "`draws`", at_least=1)
     for name in ("steps", "epochs", "batch_size"):
         if getattr(settings, name) is not None:
-            whole_number(getattr(settings, name), f"`{name}`", at_least=1, below=2**31)
+            integer(getattr(settings, name), f"`{name}`", at_least=1, below=2**31)
     if settings.steps is not None and settings.epochs is not None:
         raise ValueError("Give `steps` or `epochs`, not both.")
 
@@ -86,7 +86,7 @@ def _steps_for(steps: int | None, epochs: int | None, rows: int, batch_size: int
 
 
 def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
-    """Hold the settings against the data, and find where the fit begins.
+    """Check the settings against the data, and find where the fit begins.
 
     Args:
         settings: an approximation with `steps`, `epochs`, `batch_size`, `mode`, `start`, and a

@@ -202,7 +202,7 @@ def readable_layers(problem: Problem) -> ReadLayers:
     no_product = not_factored(layers, unit)
     if no_product is not None:
         raise ValueError(
-            "The prior's precisions are no product of one for each input and one for each output "
+            "The prior's precisions are not products of one for each input and one for each output "
             f"of the layer `{no_product}`. {_PRIOR}"
         )
     return ReadLayers(local, layers, unit)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, positive, readable
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.initialisation import (
@@ -129,7 +129,7 @@ class NaturalGradient:
             raise ValueError(f"`momentum` must be from 0 up to below 1, not {self.momentum!r}.")
         check_beginning(self, optax.identity())
         if self.refresh is not None:
-            whole_number(self.refresh, "`refresh`", at_least=1)
+            integer(self.refresh, "`refresh`", at_least=1)
             if self.method != "noisy_kfac":
                 raise ValueError(
                     f'`refresh` is that of method="noisy_kfac" and would be ignored by '

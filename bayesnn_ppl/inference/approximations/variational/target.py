@@ -154,7 +154,7 @@ def learned_sites(model: Model, x: Any, y: Any) -> dict[str, tuple[Any, Any]]:
             if site["type"] == "param" and not name.endswith("$params"):
                 found[name] = (site["value"], site["kwargs"].get("constraint", constraints.real))
 
-    jax.eval_shape(run, x, y)  # a first run in earnest compiles piece by piece, and few need it
+    jax.eval_shape(run, x, y)  # a first real run compiles piece by piece, and few need it
     if found:
         run(x, y)
     return found

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import natural, near_misses, positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, natural, near_misses, positive, readable
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.guides.autoguide_family import (
     Guided,
@@ -68,7 +68,7 @@ class Variational:
     T multiplies the KL. With `cold(model, T)` it is [p(y|θ) p(θ)]^{1/T}, and
     T · ELBO = E_q[log p(y, θ)] + T · H[q]: T multiplies the entropy of q alone, which on a normal
     posterior divides all its variances by 1/T. At T ≠ 1 the ELBO bounds the log normaliser of that
-    density and is no bound of an evidence.
+    density and is not a bound of an evidence.
 
     A mean field is too narrow where the posterior is correlated: of a normal posterior of
     precision Λ it has the variances 1/Λ_jj. It costs a gradient a step, a full covariance d²
@@ -156,9 +156,9 @@ class Variational:
             )
         check_beginning(self, self._optimiser())
         self._check_start()
-        whole_number(self.particles, "`particles`", at_least=1)
+        integer(self.particles, "`particles`", at_least=1)
         if self.rank is not None:
-            whole_number(self.rank, "`rank`", at_least=1)
+            integer(self.rank, "`rank`", at_least=1)
             groups = self.guide.values() if isinstance(self.guide, Mapping) else (self.guide,)
             low = (autoguide.AutoLowRankMultivariateNormal, "low_rank")
             if not any(part == low[1] or part is low[0] for part in groups):
@@ -280,7 +280,7 @@ def _check_alpha(alpha: Any, particles: int) -> None:
         raise TypeError(f"`renyi_alpha` must be a number or None, not {alpha!r}.")
     if not (math.isfinite(alpha) and float(alpha) >= 0):
         raise ValueError(
-            f"`renyi_alpha` must be finite and not negative, not {alpha}: below 0 it is no bound."
+            f"`renyi_alpha` must be finite and at least 0, not {alpha}: below 0 nothing is bounded."
         )
     if alpha != 1 and particles < 2:
         raise ValueError(

@@ -36,7 +36,7 @@ class BlockwiseDensity(Density):
         """Of the same model, in the same coordinates.
 
         Raises:
-            ValueError: the model is not run on `(x, y)`, or is no sum over rows.
+            ValueError: the model is not run on `(x, y)`, or is not a sum over rows.
         """
         if len(density.args) != 2 or density.kwargs or density.args[1] is None:
             raise ValueError(

@@ -120,7 +120,7 @@ def _compensated_sum(array: Any) -> tuple[Any, Any]:
 
     Nothing is reshaped, so that rows on several devices stay there.
     """
-    # A model's factor may be a whole number, or of bfloat16.
+    # A model's factor may be an integer, or of bfloat16.
     array = jnp.asarray(array, jnp.result_type(array, jnp.float32))
     zero = jnp.zeros((), array.dtype)
     return jax.lax.reduce(

@@ -24,7 +24,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDensity
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.modeling.training_noise import clean
@@ -73,7 +73,7 @@ class ModelKernel(MCMCKernel):
         self._model, self.init_strategy = model, init_strategy
         if rows_at_once is not None:
             what = f"`rows_at_once` of {type(self).__name__}"
-            rows_at_once = whole_number(rows_at_once, what, at_least=1)
+            rows_at_once = integer(rows_at_once, what, at_least=1)
         self.rows_at_once = rows_at_once  # at most, of the data; None for all
         self._num_warmup: int | None = None
         self._postprocess: Any = None

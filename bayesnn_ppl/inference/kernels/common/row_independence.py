@@ -1,7 +1,7 @@
 """Whether the density of a model is a sum over rows, judged by shapes alone.
 
 A minibatch is all that a model sees of its data. One whose density looks at other rows, such as
-`x - x.mean(0)`, would sample something else without a word: it must be found out beforehand.
+`x - x.mean(0)`, would sample something else silently: it must be found out beforehand.
 """
 
 from typing import Any

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
@@ -110,7 +110,7 @@ class AdjustedMCLMC(MetropolisKernel):
         )
         self._length = None if length is None else positive(length, "`length` of AdjustedMCLMC")
         self._length_factor = positive(length_factor, "`length_factor` of AdjustedMCLMC")
-        self._max_steps = whole_number(max_steps, "`max_steps` of AdjustedMCLMC", at_least=1)
+        self._max_steps = integer(max_steps, "`max_steps` of AdjustedMCLMC", at_least=1)
         self._preconditioning = microcanonical.check_preconditioning(
             preconditioning, "AdjustedMCLMC"
         )
@@ -200,7 +200,7 @@ class AdjustedMCLMC(MetropolisKernel):
         )
 
     def _adopt(self, adaptation: Adaptation) -> Adaptation:
-        """Scales and L from the window's variances; the step size starts anew near where it was."""
+        """Scales and L from the window's variances; the step size restarts near where it was."""
         variance = adaptation.moments.variance()
         spread = jnp.sqrt(jnp.sum(variance))
         step_size = adaptation.step_size

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
@@ -140,7 +140,7 @@ class HMC(ModelKernel):
         if trajectory_length is not None:
             trajectory_length = positive(trajectory_length, "The trajectory length of HMC")
         if num_leapfrogs is not None:
-            num_leapfrogs = whole_number(num_leapfrogs, "num_leapfrogs of HMC", at_least=1)
+            num_leapfrogs = integer(num_leapfrogs, "num_leapfrogs of HMC", at_least=1)
         if prior_variance is not None:
             prior_variance = positive(prior_variance, "The prior variance of HMC")
         self._trajectory_length, self._num_leapfrogs = trajectory_length, num_leapfrogs

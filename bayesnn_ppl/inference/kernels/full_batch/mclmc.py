@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
@@ -101,7 +101,7 @@ class MCLMC(ModelKernel):
         rows_at_once: int | None = None,
     ) -> None:
         super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
-        self._steps_per_draw = whole_number(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
+        self._steps_per_draw = integer(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
         self._step_size = positive(step_size, "`step_size` of MCLMC")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of MCLMC")
         self._length = None if length is None else positive(length, "`length` of MCLMC")
@@ -126,9 +126,7 @@ class MCLMC(ModelKernel):
         self._refreshments_per_length = (
             None
             if refreshments_per_length is None
-            else whole_number(
-                refreshments_per_length, "`refreshments_per_length` of MCLMC", at_least=1
-            )
+            else integer(refreshments_per_length, "`refreshments_per_length` of MCLMC", at_least=1)
         )
 
     def _start(self, key: Any, z: Any, density: Density) -> MCLMCState:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import DualAveraging
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
@@ -159,7 +159,7 @@ class ParallelTempering(ModelKernel):
                 f"rise to at least one other, such as (1, 2, 4); not {ladder}."
             )
         self._temperatures = ladder
-        self._num_leapfrogs = whole_number(
+        self._num_leapfrogs = integer(
             num_leapfrogs, "`num_leapfrogs` of ParallelTempering", at_least=1
         )
         self._step_size = positive(step_size, "`step_size` of ParallelTempering")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StepSettings,
@@ -59,7 +59,7 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
     ) -> None:
         super().__init__(model, **settings)
         what = "`num_leapfrogs` of BiasedMinibatchHMC"
-        self._num_leapfrogs = whole_number(num_leapfrogs, what, at_least=1)
+        self._num_leapfrogs = integer(num_leapfrogs, what, at_least=1)
 
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any

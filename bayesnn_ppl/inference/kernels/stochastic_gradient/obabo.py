@@ -67,7 +67,7 @@ def obabo_step_with_work(
         As for `integrators.obabo_step`.
 
     Returns:
-        `(position, momentum, gradient, work)`: work is K after less K before, shape ().
+        `(position, momentum, gradient, work)`: work is K after minus K before, shape ().
 
     References:
         Garriga-Alonso and Fortuin (2021), arXiv:2102.01691; Bussi and Parrinello (2007).
@@ -137,7 +137,7 @@ class OBABO(StochasticGradientKernel):
         if self.preconditioner.always:
             raise ValueError(
                 "The preconditioner of OBABO must stand still while draws are made, but "
-                f"{self.preconditioner} goes on moving. Use its frozen mode."
+                f"{self.preconditioner} keeps moving. Use its frozen mode."
             )
         if isinstance(self.gradient, SVRG):
             raise ValueError(

@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerCu
 from tests.inference.approximations import linear_truth as truth
 from tests.marks import checked
 
-CLIMB = {
+OPTIMISATION = {
     "batch_size": None,
     "steps": 4000,
     "learning_rate": 0.1,
@@ -28,7 +28,7 @@ def linear():
 
 
 def fitted(x, y, model=None, **options):
-    q = NaturalGradient(truth.linear() if model is None else model, **(CLIMB | options))
+    q = NaturalGradient(truth.linear() if model is None else model, **(OPTIMISATION | options))
     return bnn.fit(q, x, y, float64=True, progress=False)
 
 
@@ -69,7 +69,7 @@ def test_a_temperature_counts_once_in_the_curvature(linear):
     assert truth.worst_error(draws, *twice) > 10
 
 
-FEW = 8  # rows, so that the prior counts beside the likelihood
+FEW = 8  # rows, so that the prior counts against the likelihood
 
 
 def kfac(x, y, **options):
@@ -144,7 +144,7 @@ def test_noisy_kfac_refuses_what_it_does_not_know(model, words, regression):
 
 
 @pytest.mark.parametrize("method", checked(["vogn", "noisy_kfac"], "vogn"))
-def test_a_network_with_a_learned_noise_is_climbed_on_minibatches(regression, method):
+def test_a_network_with_a_learned_noise_is_fitted_on_minibatches(regression, method):
     q = NaturalGradient(network, method=method, steps=1500, batch_size=16, draws=50)
     found = bnn.fit(q, *regression, progress=False)
     (losses,) = found.provenance["approximation"]["losses"]

@@ -151,7 +151,7 @@ def test_a_chain_is_not_lost_where_the_density_ends(model):
     theta = posterior.draws["theta"]
     assert np.isfinite(theta).all() and theta[..., 0].max() <= 1
     assert 0 < posterior.statistics["diverging"].mean() < 0.6
-    # Every chain goes on moving, to the wall and away from it.
+    # Every chain keeps moving, to the wall and away from it.
     assert (theta[:, -300:, 0].max(axis=1) > 0.5).all()
     assert (theta[:, -300:, 0].min(axis=1) < -0.5).all()
     assert (posterior.statistics["n_steps"] == 8).all()

@@ -45,7 +45,7 @@ def test_the_target_under_noise_of_unknown_size():
         settings,
         lambda z: (np.maximum(INJECTED, z), np.maximum(INJECTED - z, 0.0)),
     )
-    # SGNHT's less what is injected; the last is larger than the friction wanted.
+    # SGNHT's minus what is injected; the last is larger than the friction wanted.
     np.testing.assert_allclose(thermostat / INJECTED, [0.18, 0.74, 1.68], rtol=0.03)
     np.testing.assert_allclose(np.diag(expected.part(0, 3)) / np.diag(TARGET[1]), 1, atol=0.02)
     kernel = ATMC(NormalMeans.model, **SETTINGS)

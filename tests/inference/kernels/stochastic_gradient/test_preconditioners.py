@@ -62,7 +62,7 @@ def test_layerwise():
     assert np.abs(found[9] / found[4] - 1).max() > 0.2
 
 
-# A density on the line that is no Gaussian, U(θ) = θ⁴/4 + θ, on a grid that spans it.
+# A density on the line that is not a Gaussian, U(θ) = θ⁴/4 + θ, on a grid that spans it.
 GRID = np.linspace(-3.2, 2.4, 561)
 FLOOR = 1.0
 
@@ -195,7 +195,7 @@ def test_drift_is_the_derivative_of_the_inverse_mass():
         (lambda: RMSProp(floor=0.0), ValueError, "`floor` of RMSProp must be positive"),
         (lambda: RMSProp(mode="plane"), ValueError, "Did you mean `plain`"),
         (lambda: Adagrad(mode="corrected"), ValueError, "`mode='corrected'` of Adagrad"),
-        (lambda: Layerwise(every=10), ValueError, "32, but M is set anew every 10 steps"),
+        (lambda: Layerwise(every=10), ValueError, "32, but M is reset every 10 steps"),
         (lambda: Layerwise(every=0), ValueError, "`every` of Layerwise must be at least 1"),
         (lambda: check_preconditioner("rmsprop", "`preconditioner` of SGLD"), TypeError, "SGLD"),
         (lambda: check_preconditioner(RMSProp, "`preconditioner` of SGLD"), TypeError, "SGLD"),

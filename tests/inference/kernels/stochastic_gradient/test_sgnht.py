@@ -17,7 +17,7 @@ SETTINGS = dict(
 RUN = dict(warmup=200, draws=1500)
 TARGET = (NormalMeans.mean, TEMPERATURE * NormalMeans.covariance)
 
-# θ of `NormalMeans` is no network's.
+# θ of `NormalMeans` is not a network's.
 pytestmark = pytest.mark.filterwarnings("ignore:The posterior at temperature")
 
 

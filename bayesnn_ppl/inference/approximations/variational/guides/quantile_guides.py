@@ -130,7 +130,7 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
 
         z_j = F⁻¹(u_j; m_j, s_j, ...),   u_j ~ U(0, 1)
 
-    has gradients in the parameters wherever F⁻¹ has, so that the bound of any such q is climbed as
+    has gradients in the parameters wherever F⁻¹ has, so the bound of any such q is maximised as
     that of a normal is: Laplace, logistic, Student-t, Cauchy, Gumbel, ... Sites that are not on
     the real line have this distribution in their unconstrained coordinate. `sigma_init` of
     `Variational` is the first scale s, whatever standard deviation that is.
@@ -145,7 +145,7 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
         **settings: the family's other parameters, such as `df=5.0`.
 
     Raises:
-        TypeError: `family` is no class of distributions, or a setting no number.
+        TypeError: `family` is not a class of distributions, or a setting no number.
         ValueError: it lacks a location, a scale or an inverse cdf, is not on the real line, or a
             parameter is missing, unknown, or out of its bounds.
 
