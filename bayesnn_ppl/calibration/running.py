@@ -16,7 +16,7 @@ from bayesnn_ppl.calibration.record import CalibrationFolder, Replications
 from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
 from bayesnn_ppl.calibration.result import Calibration, judged
 from bayesnn_ppl.calibration.truths import AroundData, FromPrior, Truths
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets, data_hash
 from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.precision import arithmetic
@@ -121,8 +121,8 @@ def calibrate(
         kind = type(method).__name__
         raise ValueError(f"The method {kind} has no model. Build it from one, `{kind}(model)`.")
     truth_model = own if model is None else model
-    replications = whole_number(replications, "`replications`", at_least=_FEWEST)
-    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+    replications = integer(replications, "`replications`", at_least=_FEWEST)
+    seed = integer(seed, "`seed`", at_least=0, below=2**32)
     false_alarm = _share(false_alarm)
     sampling = chosen_sampling(
         method, warmup=warmup, draws=draws, chains=chains, thinning=thinning, init=init

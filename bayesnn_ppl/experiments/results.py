@@ -70,7 +70,7 @@ class Results:
         """Mean and standard error over seeds for each place of each arm.
 
         Rows of one cell at one place, such as kinds of corruption of one severity, are averaged
-        first: they share a training, and are no repetitions of it.
+        first: they share a training, and are not repetitions of it.
 
         Raises:
             ValueError: no cell has that metric.

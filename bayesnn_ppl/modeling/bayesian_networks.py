@@ -121,7 +121,7 @@ def bayesian_network(
         name: prefix of the network's sites.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be. The prior is held against the
+        TypeError, ValueError: an argument is not what it must be. The prior is checked against the
             parameters when the model first runs, since only then their shapes are known.
 
     Example:
@@ -135,7 +135,7 @@ def bayesian_network(
         if callable(likelihood):
             hint = " Call it: `likelihoods.gaussian()`, not `likelihoods.gaussian`."
         elif isinstance(likelihood, str):
-            hint = " A name is no likelihood: `likelihoods.gaussian()` makes one."
+            hint = " A name is not a likelihood: `likelihoods.gaussian()` makes one."
         raise TypeError(
             f"The likelihood must come from `bayesnn_ppl.likelihoods`, not {likelihood!r}.{hint}"
         )

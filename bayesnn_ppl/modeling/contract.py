@@ -50,8 +50,8 @@ class ModelSummary:
         discrete: whether its support is.
         local: the latent sites with values of single training rows: those inside the plate
             `"data"`, and those whose shape changes with the number of rows.
-        discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
-            values each has: 0, 1, ... up to that number less one.
+        discrete_latents: the integer latent sites that the kernel moves, and how many
+            values each has: 0, 1, ... up to that number minus one.
         stored: the sites whose values are kept of a draw, latent and deterministic.
         noisy: whether the log density is random in training, as with augmented inputs.
     """
@@ -71,7 +71,7 @@ class ModelSummary:
 def inspect_model(
     model: Model, x: np.ndarray, y: np.ndarray, *, kernel: Any = None, all_rows: bool = True
 ) -> ModelSummary:
-    """Run the model once on shapes, and hold it against the model contract.
+    """Run the model once on shapes, and check it against the model contract.
 
     Args:
         model: the NumPyro model.
@@ -250,7 +250,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
     if tuple(fn.shape()) != y.shape:
         raise ValueError(
             f'The site "y" has shape {tuple(fn.shape())}, but the data `y` have shape {y.shape}: '
-            "NumPyro would broadcast one against the other without a word. "
+            "NumPyro would broadcast one against the other silently. "
             + (
                 "Flatten the targets: `y[:, 0]`."
                 if y.ndim == 2 and y.shape[1] == 1

@@ -64,7 +64,7 @@ def training_key() -> Any:
 
 @dataclass(frozen=True)
 class KeyedModel:
-    """A model whose `training_key()` comes of a key of this evaluation.
+    """A model whose `training_key()` is a key of this evaluation.
 
     Attributes:
         model: the NumPyro model.

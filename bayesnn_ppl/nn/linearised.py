@@ -126,7 +126,7 @@ def _network_parameters(model: Any, values: Mapping[str, Any], x: Any) -> dict[s
             handlers.seed(substituted, jax.random.key(0))(x)
         return found[0] if len(found) == 1 and found[0] is not None else {}
 
-    with jax.debug_nans(False):  # the marks of `linearised_at` are no fault
+    with jax.debug_nans(False):  # the marks of `linearised_at` are not a fault
         parameters = jax.device_get(jax.jit(run)(dict(values), x[:1]))
     if len(found) != 1 or found[0] is None:
         what = "inside another transformation of JAX" if found == [None] else f"{len(found)} times"

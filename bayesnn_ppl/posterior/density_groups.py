@@ -83,7 +83,7 @@ def _site_priors(model: StaticValue, draws: Mapping[str, Any], x: Any, y: Any) -
 
     def one(values: Mapping[str, Any]) -> dict[str, Any]:
         given = handlers.substitute(model.value, data=dict(values))
-        given = handlers.seed(given, jax.random.key(0))  # of sites that are no latents
+        given = handlers.seed(given, jax.random.key(0))  # of sites that are not latents
         found = {}
         for name, site in handlers.trace(given).get_trace(x, y).items():
             if site["type"] != "sample" or name == "y":

@@ -148,7 +148,7 @@ def components_at(
         raise ValueError(
             f"The model has latent sites of single rows, {run['local']}: one value "
             "for each training row, and none for new ones. Predict with "
-            "`numpyro.infer.Predictive` and `posterior.samples()`, less these sites, which it "
+            "`numpyro.infer.Predictive` and `posterior.samples()`, without these sites, which it "
             "then draws again."
         )
     float64 = run["precision"] == "float64"

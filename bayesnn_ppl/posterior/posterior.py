@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
@@ -114,7 +114,7 @@ class Posterior(DrawsWithModel):
         Args:
             x: probe inputs (N, ...), best those the predictions are wanted for. None: the probe
                 of the run; a run without one is judged by weights and sampler alone, and there
-                is no verdict.
+                is not a verdict.
             data: the training data `(x, y)` as `sample` was given them.
             gradients: at how many draws the gradient over all data is computed. None: 2000, or as
                 many as take a few seconds; 0 for none.
@@ -149,7 +149,7 @@ class Posterior(DrawsWithModel):
     @classmethod
     def load(cls, path: str | Path, model: Any = None, *, thin: int = 1) -> Self:
         """Open a saved posterior. See `load`."""
-        thin = whole_number(thin, "`thin`", at_least=1)
+        thin = integer(thin, "`thin`", at_least=1)
         posterior = cls(storage.read(storage.fetched(path), thin=thin), model)
         run = posterior.provenance
         known = posterior.tree["posterior"].data_vars if posterior.has_weights else ()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.posterior.prediction import Prediction
 
 __all__ = ["RecordedPrediction"]
@@ -73,7 +73,7 @@ class RecordedPrediction(Prediction):
         Raises:
             ValueError: more than there are draws; each kept one.
         """
-        count = whole_number(count, "The number of samples", at_least=1)
+        count = integer(count, "The number of samples", at_least=1)
         if count > self.count:
             raise ValueError(
                 f"The run kept one predictive sample of each of its {self.count} draws, and "

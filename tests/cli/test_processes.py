@@ -88,7 +88,7 @@ def test_workers_stop_when_their_supervisor_is_killed_and_others_go_on(tmp_path,
     supervisor.kill()
     supervisor.wait()
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
-        assert time.monotonic() < ends, f"{workers} go on alone"
+        assert time.monotonic() < ends, f"{workers} continue alone"
         time.sleep(0.1)
     assert f"the supervisor, process number {supervisor.pid}, is gone" in said.read_text()
     assert "Stopped by SIGTERM; all is saved." in said.read_text()

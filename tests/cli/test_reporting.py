@@ -15,7 +15,7 @@ from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.shared.page_server import Watched, serve
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.storage.commits import empty_record, read_commit
-from tests.report.browser import asked_for, browser, complaints, fits
+from tests.report.browser import asked_for, browser, console_errors, fits
 
 
 def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
@@ -123,7 +123,7 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
             WebDriverWait(driver, 60).until(
                 lambda _: "The run is complete" in driver.find_element("id", "progress").text
             )
-            assert complaints(driver) == [] and fits(driver)
+            assert console_errors(driver) == [] and fits(driver)
             others = [u for u in asked_for(driver) if not u.startswith((address, "data:"))]
             assert others == []
     finally:

@@ -1,4 +1,4 @@
-"""`bayesnn study`: cells that are runs, one table, and going on after an end from outside."""
+"""`bayesnn study`: cells that are runs, one table, and resuming after an end from outside."""
 
 import json
 

@@ -96,7 +96,7 @@ def leaves_the_posterior_unchanged(module):
 
 def test_the_kernel_leaves_the_posterior_unchanged(example):
     assert leaves_the_posterior_unchanged(example("generalised_hmc"))
-    # Without the reversal a rejection is no reversible move.
+    # Without the reversal a rejection is not a reversible move.
     assert not leaves_the_posterior_unchanged(
         example("generalised_hmc", "(start, -momentum)", "(start, momentum)")
     )

@@ -122,7 +122,7 @@ def test_padding_does_not_count_in_the_transformer():
         (lambda: bnn.models.resnet20_frn(normalisation="batch"), "no longer a product"),
         (lambda: bnn.models.resnet20_frn(normalisation="layer"), '"frn" or "none"'),
         (lambda: bnn.models.resnet20_frn(depth=18), r"6n \+ 2"),
-        (lambda: bnn.models.resnet20_frn(width=0), "whole number of channels"),
+        (lambda: bnn.models.resnet20_frn(width=0), "an integer of at least 1"),
         (lambda: bnn.models.resnet20_frn(activation="swich"), "Did you mean `swish`"),
         (lambda: bnn.models.transformer(features=10, heads=4), "10 features do not make 4 heads"),
     ],

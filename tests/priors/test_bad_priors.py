@@ -129,7 +129,7 @@ FITTED = {
         r"column covariance is 3 × 3, but `Dense_0.kernel` of shape \(3, 4\) needs 4 × 4",
     ),
     "joint over too few": (priors.joint_normal(np.eye(20)), "20 × 20, but the parameters hold 21"),
-    "gates of no LSTM": (priors.lstm_gates(), r"is no parameter of an `nn.LSTM`"),
+    "gates of no LSTM": (priors.lstm_gates(), r"is not a parameter of an `nn.LSTM`"),
     "a pattern that matches nothing": (
         {"Dense_9.*": dist.Normal(), "*": dist.Normal()},
         "`Dense_9.[*]` matches no parameter",

@@ -97,7 +97,7 @@ def self_check() -> dict[str, Any]:
 
 
 def verdict(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> dict[str, Any]:
-    """Hold draws (chain, draw, d) against the known means and standard deviations (d,).
+    """Check draws (chain, draw, d) against the known means and standard deviations (d,).
 
     Errors are counted in Monte Carlo standard errors: that of a mean is sd/√ESS, and that of a
     variance of a Gaussian √2 sd²/√ESS.

@@ -1,4 +1,4 @@
-"""`bayesnn report` and `bayesnn watch`: runs as a page, finished or while they go on."""
+"""`bayesnn report` and `bayesnn watch`: runs as a page, finished or running."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -68,7 +68,7 @@ def distribution_of(prior: Any, name: str, shape: tuple[int, ...]) -> dist.Distr
     ):
         raise ValueError(
             f"The prior for `{name}` has batch_shape {batch}, which does not broadcast to the "
-            f"parameter's shape {shape}" + (f" less its event {event}." if event else ".")
+            f"parameter's shape {shape}" + (f" without its event {event}." if event else ".")
         )
     _check_support(found, name, meant=isinstance(prior, _Constrained))
     _check_settings(found, name)

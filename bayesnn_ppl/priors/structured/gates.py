@@ -78,8 +78,8 @@ class _Gates:
     def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
         if shape[-1] % len(_GATES):
             raise ValueError(
-                f"`{name}` of shape {shape} is no parameter of an `nn.LSTM`: its last axis must be "
-                "4 · features, one block for each of the gates input, cell, forget and output."
+                f"`{name}` of shape {shape} is not a parameter of an `nn.LSTM`: its last axis must "
+                "be 4 · features, one block for each of the gates input, cell, forget and output."
             )
         divisor = math.sqrt(inputs_of(name, shape)) if self.fan_in and len(shape) > 1 else 1.0
         return GateBlocks(self.gates, shape[-1] // len(_GATES), divisor)

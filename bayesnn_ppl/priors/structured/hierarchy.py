@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes, check_others
 from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
@@ -184,7 +184,7 @@ def hierarchical(
     """
     sharing = checked_over(over, (*_SHARED, *_BY_AXIS))
     if groups is not None:
-        groups = whole_number(groups, "`groups`", at_least=1)
+        groups = integer(groups, "`groups`", at_least=1)
         if sharing != "filter_group":
             raise ValueError('`groups` divides filters: it goes with over="filter_group" only.')
     if others is not None and (not isinstance(sharing, str) or _BY_AXIS.get(sharing, 0) == 0):
@@ -218,7 +218,7 @@ def residual_blocks(depth: int = 20) -> dict[str, tuple[str, ...]]:
     Raises:
         TypeError, ValueError: a depth that is not 6n + 2.
     """
-    depth = whole_number(depth, "`depth`", at_least=8)
+    depth = integer(depth, "`depth`", at_least=8)
     if (depth - 2) % 6:
         raise ValueError(f"The depth of the network must be 6n + 2, not {depth}.")
     groups: dict[str, tuple[str, ...]] = {"head": ("Dense_0.*",), "stem": ("*_0.*",)}

@@ -40,7 +40,7 @@ class _JointNormal:
         joint = dist.MultivariateNormal(
             jnp.zeros(total), scale_tril=jnp.asarray(factor), validate_args=False
         )
-        # Marked, because it holds weights under a name that is no parameter's.
+        # Marked, because it holds weights under a name that is not a parameter's.
         weights = numpyro.sample(self.name, joint, infer={"network_parameter": True})
         parts = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])
         return {

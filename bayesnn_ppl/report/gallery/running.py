@@ -42,7 +42,7 @@ class Sampler:
     """A kernel of the gallery.
 
     Attributes:
-        kernel: with step one, as `step` counts; None for SVGD, which is no Markov chain.
+        kernel: with step one, as `step` counts; None for SVGD, which is not a Markov chain.
         step: the step size that serves most of the targets.
         meaning: what the step size is.
         gradients: for each draw, in words.

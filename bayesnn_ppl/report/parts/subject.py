@@ -168,7 +168,7 @@ class Subject:
 
     @cached_property
     def has_bounds(self) -> bool:
-        """Whether some target is no number to be predicted, since it is censored or masked."""
+        """Whether some target is not a number to be predicted, since it is censored or masked."""
         if self.targets is None or self.prediction.task == "classification":
             return False
         return not self.prediction.exact(self.targets).all()

@@ -96,7 +96,7 @@ def _energy_plot(values: NDArray) -> Any:
                 figure_kwargs={"figsize": (7.2, 2.6), "layout": "constrained"},
             )
         drawn = made.get_viz("figure")
-        for axes, label in zip(drawn.axes, ("E-BFMI", "energy less its mean"), strict=False):
+        for axes, label in zip(drawn.axes, ("E-BFMI", "energy minus its mean"), strict=False):
             axes.set_xlabel(label)
         plt.close(drawn)
         return drawn

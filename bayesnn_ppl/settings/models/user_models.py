@@ -96,7 +96,7 @@ def _load(path: Path) -> Any:
     except SyntaxError as error:
         del sys.modules[module_name]
         raise ValueError(
-            f"The file `{path}` is no valid Python: {error.msg}, line {error.lineno}."
+            f"The file `{path}` is not valid Python: {error.msg}, line {error.lineno}."
         ) from error
     except Exception as error:
         del sys.modules[module_name]

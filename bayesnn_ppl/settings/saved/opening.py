@@ -32,7 +32,7 @@ def open_run(folder: Path) -> Run:
         if (folder / "config.json").is_file():
             return _from_python(bnn.load(folder).provenance)
         raise FileNotFoundError(
-            f"The folder `{folder}` has no {FILE} and no config.json, so it is no run. Give the "
+            f"The folder `{folder}` has no {FILE} and no config.json, so it is not a run. Give the "
             "folder that `bayesnn sample` made, or the `out=` of `bayesnn_ppl.sample`."
         )
     try:

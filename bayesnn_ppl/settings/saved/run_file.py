@@ -135,7 +135,7 @@ class Run:
         if not zoo.is_file(given):
             raise ValueError(f"--model takes the path of a .py file, not `{given}`.")
         path, name = split_name(given)
-        if not self.model:  # `bnn.load` holds it against the run
+        if not self.model:  # `bnn.load` checks it against the run
             return load_model(path, name), path
         if ":" not in given:
             name = self.model["name"]
