@@ -1,7 +1,7 @@
 """Dirty likelihoods: practices of deep learning that are not a likelihood of the data.
 
 Class weights and label smoothing change what the observations count for, augmentation and dropout
-what they are observations of, so that the "posterior" is not one given these data under any model
+what they are observations of, so the "posterior" is not one given these data under any model
 of them. Wenzel et al. call that a dirty likelihood, and a suspect of the cold-posterior effect.
 Here it goes by that name.
 """

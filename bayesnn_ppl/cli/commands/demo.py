@@ -260,7 +260,7 @@ def _print_scores(
     print(
         paragraph(
             f"{comparison(network, linear, y)} Disease progression is nearly linear in these "
-            "measurements, so that a network has little to gain here."
+            "measurements, so a network has little to gain here."
         )
     )
 

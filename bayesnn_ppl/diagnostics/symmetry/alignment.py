@@ -38,7 +38,7 @@ def align(
     r"""Draws of the same functions, each moved to the representative nearest to a reference.
 
     Units that may be scaled (relu) first get incoming weights and bias of unit norm. What is left
-    are permutations and signs g, which change no norm, so that the nearest is
+    are permutations and signs g, which change no norm, so the nearest is
 
         argmin_g |gθ - θ_ref|² = argmax_g ⟨gθ, θ_ref⟩
 

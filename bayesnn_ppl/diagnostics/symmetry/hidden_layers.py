@@ -181,7 +181,7 @@ class _Trial:
             raise ValueError(
                 f"The symmetries of the network {type(self._network).__name__} are not understood: "
                 f"its function changes when units of `{name}` are permuted together with the "
-                f"inputs of `{following}`, so that more connects them than one following the "
+                f"inputs of `{following}`, so more connects them than one following the "
                 f"other, such as a residual connection. {_ADVICE}"
             )
         factor = np.exp(self._generator.uniform(0.2, 0.7, units))

@@ -14,7 +14,7 @@ _MEAN, _VARIANCE = MOMENTS
 class RunningMoments:
     """Welford's recursion over the draws of each chain, in double precision.
 
-    One draw at a time, so that how draws fall into blocks does not change the last bit:
+    One draw at a time, so how draws fall into blocks does not change the last bit:
     d = θ - m, m ← m + d/n, v ← v + (d (θ - m) - v)/n.
 
     Attributes:

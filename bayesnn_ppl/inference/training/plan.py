@@ -79,7 +79,7 @@ def make_training_plan(problem: Problem, settings: TrainingSettings, members: in
         if start != "prior":
             start = resolve_training_start(start, model, summary, data[0], data[1], members)
         mesh = default_mesh(members) if problem.mesh is None else problem.mesh
-        # The data are not spread, so that any number of rows will do.
+        # The data are not spread, so any number of rows will do.
         check_mesh(mesh, chains=members, rows=mesh.devices.size)
         mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
         batch = (array[: batch_size or rows] for array in data[:2])

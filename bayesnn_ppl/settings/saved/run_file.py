@@ -85,7 +85,7 @@ class Run:
         """
         if not self.data:
             raise ValueError(
-                "The run was made in Python from arrays, which it does not keep, so that it has no "
+                "The run was made in Python from arrays, which it does not keep, so it has no "
                 "rows of its own here. Give rows with --data, or name the data set there: targets "
                 "of `bayesnn_ppl.data.load` are remembered."
             )

@@ -70,7 +70,7 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
         else:
             continue
         raise ValueError(
-            f"The site `{name}` depends on the data but {problem}, so that minibatches cannot "
+            f"The site `{name}` depends on the data but {problem}, so minibatches cannot "
             "stand for them. Put it inside the plate, row by row, or compute what it needs of the "
             "data outside the model."
         )

@@ -107,7 +107,7 @@ def chees_gradient(before: Any, after: Any, velocity: Any, length: Any, accept_p
 def shared_acceptance(accept_prob: Any, finite: Any) -> Any:
     """What the step size is adapted by: the harmonic mean over chains.
 
-    A harmonic mean is small when one chain's acceptance is, so that no chain is left stuck.
+    A harmonic mean is small when one chain's acceptance is, so no chain is left stuck.
     Proposals that are not finite count in proportion instead: a region without density, into
     which some chain steps in most draws, would otherwise shrink the step size for ever.
     """

@@ -2,7 +2,7 @@
 
 All of them sample exp(-U(θ)/T), and the momenta N(0, T M), as their step goes to zero. The words
 are the same for each: the step size ε is h², on the summed loss; the momentum decay β is what a
-step leaves of a momentum, so that the friction is γ = (1 - β)/h to first order; M is diagonal.
+step leaves of a momentum, so the friction is γ = (1 - β)/h to first order; M is diagonal.
 """
 
 from typing import Any

@@ -100,7 +100,7 @@ class Langevin(StochasticGradientKernel):
         if integrator == "leimkuhler_matthews":
             if momentum_decay is not None:
                 raise ValueError(
-                    "Leimkuhler-Matthews is the limit without momentum, so that `momentum_decay="
+                    "Leimkuhler-Matthews is the limit without momentum, so `momentum_decay="
                     f"{momentum_decay!r}` would change nothing. Leave it out, or choose "
                     '`integrator="BAOAB"`.'
                 )

@@ -56,7 +56,7 @@ def sgnht_step(
         exp(-U(θ)/T - mᵀM⁻¹m/(2T) - Q|ξ - A - B|²/(2T))
 
     invariant as h → 0: ξ finds A + B. At a finite step the thermostat holds m'² at T, where
-    symplectic Euler by itself has 2T/(2 - hξ), so that Var(θ) is T/λ times 1 - hξ/2: a bias of
+    symplectic Euler by itself has 2T/(2 - hξ), so Var(θ) is T/λ times 1 - hξ/2: a bias of
     first order in h.
 
     Args:
