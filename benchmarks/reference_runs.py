@@ -66,9 +66,9 @@ SAMPLERS = {
         _hmc(4000, warmup=500, ess=400, step=1e-3),
         _nuts(warmup=500, ess=400, max_tree_depth=(10, 12)),
     ),
-    "energy": (
-        _hmc(5000, warmup=800, ess=400, step=1e-3),
-        _nuts(warmup=500, ess=400, max_tree_depth=12),
+    "energy-100": (
+        _hmc(1000, warmup=500, ess=4000, step=1e-3, target_accept=0.9),
+        _nuts(warmup=500, ess=4000, max_tree_depth=11, target_accept_prob=0.95),
     ),
     "breast_cancer": (
         _hmc(60, warmup=500, ess=1500, step=1e-2),

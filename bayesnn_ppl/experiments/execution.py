@@ -23,7 +23,7 @@ from bayesnn_ppl.settings.jobs import Fit, Sample
 from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
 from bayesnn_ppl.settings.methods.kernels import chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.settings.models import zoo
-from bayesnn_ppl.settings.models.user_models import failures_named
+from bayesnn_ppl.settings.models.user_models import carried_by_value, failures_named
 from bayesnn_ppl.settings.sampling import EndingSettings, start_of, until, what_is_kept
 from bayesnn_ppl.settings.saved.hmc_references import check_reference
 from bayesnn_ppl.settings.saved.opening import open_run
@@ -87,6 +87,7 @@ def make_run(
     command: str | None = None,
     say: Say | None = None,
     progress: bool = False,
+    cluster: Any = None,
 ) -> Made:
     """Sample or fit, and save the run.
 
@@ -96,6 +97,7 @@ def make_run(
         command: what was typed, which the run remembers.
         say: told what happens, a line at a time.
         progress: whether a progress bar is shown.
+        cluster: workers that share the chains, as in `sample`.
 
     Raises:
         ValueError: settings that do not go together, or with the model or the data.
@@ -112,7 +114,7 @@ def make_run(
     zoo.check_name(job.model, "fit" if fits else "sample", job.data.target)
     if out is not None and team.leads:
         require_new(storage.working_copy(out))
-    mesh = None if isinstance(job, Fit) else _mesh(job)
+    mesh = None if isinstance(job, Fit) or cluster is not None else _mesh(job)
     dataset, loaded_by = load_data(job.data, counts=job.zoo.counts)
     model, described, path = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     with failures_named(path):
@@ -140,7 +142,10 @@ def make_run(
             say(f"The run is sent to {place} with each commit; its working copy is {folder}")
     keep = what_is_kept(job.keep, dataset)
     made = Made(folder, run, dataset)
-    more: dict[str, Any] = {"progress": progress, "out": folder, "keep": keep}
+    more: dict[str, Any] = {"progress": progress, "out": place, "keep": keep}
+    if cluster is not None:
+        more["cluster"] = cluster
+        carried_by_value(path)
     with failures_named(path), place_for_run(folder) if team.leads else nullcontext():
         with storage.writing_to(folder, lambda: ELSEWHERE):
             if team.leads:
@@ -251,25 +256,28 @@ def _fit(job: Fit, made: Made, approximation: Any, more: dict[str, Any]) -> Made
 
 
 def resume_run(
-    folder: Path,
+    place: str | Path,
     *,
     model: str | None = None,
     more_draws: int | None = None,
     ending: EndingSettings | None = None,
     progress: bool = False,
+    cluster: Any = None,
 ) -> Made:
     """Continue a run that was ended early, or make more draws of one.
 
     Args:
-        folder: of the run.
+        place: folder or address of the run.
         model: the user's `.py` file, for a run that was made with one.
         more_draws: draws to add to those that were asked for.
         ending: what ends it early.
         progress: whether a progress bar is shown.
+        cluster: workers that share the chains, as in `sample`.
 
     Raises:
         ValueError: it was made in a way that cannot be continued from settings.
     """
+    folder = storage.fetched(place)
     run = open_run(folder)
     if not run.kernel:
         raise ValueError(
@@ -285,9 +293,13 @@ def resume_run(
     made = Made(folder, run, dataset, limits=limits)
 
     def draw(**given: Any) -> Any:
+        given |= {"progress": progress}
+        if cluster is not None:
+            given["cluster"] = cluster
+            carried_by_value(path)
         if more_draws is None:
-            return bnn.resume(folder, kernel, *train, progress=progress, **given)
-        return bnn.extend(folder, kernel, *train, draws=more_draws, progress=progress, **given)
+            return bnn.resume(place, kernel, *train, **given)
+        return bnn.extend(place, kernel, *train, draws=more_draws, **given)
 
     with failures_named(path):
         return _drawn(made, draw, tensorboard=(folder / TENSORBOARD).is_dir())

@@ -13,6 +13,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.core.arguments import PACKAGE, integer
 from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
+from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.fitting.approximation import Approximation
 from bayesnn_ppl.inference.fitting.fitter import require_same, resume_fit
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
@@ -20,11 +21,13 @@ from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.runtime.provenance import made_elsewhere, versions_here
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
+from bayesnn_ppl.inference.sampling.clusters.gathering import execute_on_cluster
 from bayesnn_ppl.inference.sampling.execution import execute
 from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
+from bayesnn_ppl.inference.sampling.process_share import check_cluster
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.storage import RunFolder, SharedFolder, fetched
+from bayesnn_ppl.storage import RunFolder, SharedFolder, absolute, fetched
 
 __all__ = ["extend", "resume"]
 
@@ -39,6 +42,7 @@ def resume(
     progress: bool = True,
     callback: Callable[[Any], Any] | None = None,
     until: Mapping[str, Any] | None = None,
+    cluster: Any = None,
 ) -> Posterior:
     """Resume a run that was ended before it had all its draws.
 
@@ -53,13 +57,15 @@ def resume(
         mesh: another mesh than that of the run; then draws have the same distribution, and other
             rounding.
         progress, callback, until: as in `sample`; R-hat and ESS need a run with a probe.
+        cluster: as in `sample`. A run that ended on a cluster before it had gathered its chains
+            needs one.
 
     Raises:
         FileNotFoundError: there is no run.
         BlockingIOError: another process writes to the run.
         ValueError: kernel, model or data are not those of the run, or a file is damaged.
     """
-    return _continue(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until))
+    return _continue(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until, cluster))
 
 
 def extend(
@@ -73,6 +79,7 @@ def extend(
     progress: bool = True,
     callback: Callable[[Progress], Any] | None = None,
     until: Mapping[str, Any] | None = None,
+    cluster: Any = None,
 ) -> Posterior:
     """Make `draws` more draws per chain than the run was asked for.
 
@@ -80,7 +87,7 @@ def extend(
     arguments and errors are those of `resume`.
     """
     draws = integer(draws, "`draws`", at_least=1)
-    return _continue(path, _Wanted(kernel, x, y, draws, mesh, progress, callback, until))
+    return _continue(path, _Wanted(kernel, x, y, draws, mesh, progress, callback, until, cluster))
 
 
 @dataclass(frozen=True)
@@ -95,12 +102,13 @@ class _Wanted:
     progress: bool
     callback: Callable[[Any], Any] | None
     until: Mapping[str, Any] | None
+    cluster: Any
 
 
 def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
     place = fetched(path)
     if current().count > 1:
-        return _go_on_together(place, wanted)
+        return _continue_together(place, wanted)
     folder = RunFolder.reopen(place)
     try:
         if isinstance(wanted.kernel, Approximation) or "approximation" in folder.config:
@@ -116,12 +124,16 @@ def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
                 on_disk=True,
             )
             return resume_fit(folder, inputs, wanted.progress, wanted.callback)
-        return _execute(folder, _same_plan(folder, wanted), wanted)
+        plan = _same_plan(folder, wanted)
+        if wanted.cluster is None:
+            return _execute(folder, plan, wanted)
+        check_cluster(plan.settings.kernel, None, path)
+        return _execute(folder, plan, wanted, absolute(path))
     finally:
         folder.release()
 
 
-def _go_on_together(path: Path, wanted: _Wanted) -> Posterior:
+def _continue_together(path: Path, wanted: _Wanted) -> Posterior:
     """`_go_on` in each of several processes."""
     if isinstance(wanted.kernel, Approximation):
         raise ValueError("A fit is made by one process: resume it in one.")
@@ -143,7 +155,9 @@ def _go_on_together(path: Path, wanted: _Wanted) -> Posterior:
         folder.release()
 
 
-def _execute(folder: RunFolder, plan: Plan, wanted: _Wanted) -> Posterior:
+def _execute(
+    folder: RunFolder, plan: Plan, wanted: _Wanted, on_cluster: str | None = None
+) -> Posterior:
     draws = folder.config["draws_requested"] + (wanted.more or 0)
     if wanted.more:
         folder.update_config(draws_requested=draws)
@@ -156,7 +170,11 @@ def _execute(folder: RunFolder, plan: Plan, wanted: _Wanted) -> Posterior:
         warnings.warn(changed, skip_file_prefixes=(PACKAGE,))
         later = [*folder.config.get("versions_later", []), versions_here()]
         folder.update_config(versions_later=later)
-    return execute(plan, sink, draws, progress=wanted.progress, callback=wanted.callback)
+    shown: dict[str, Any] = {"progress": wanted.progress, "callback": wanted.callback}
+    if on_cluster is None:
+        return execute(plan, sink, draws, **shown)
+    with connected(wanted.cluster, plan.inputs.chains) as client:
+        return execute_on_cluster(plan, folder, draws, client, out=on_cluster, **shown)
 
 
 def _check_fit(folder: RunFolder, wanted: _Wanted) -> None:
@@ -175,9 +193,18 @@ def _check_fit(folder: RunFolder, wanted: _Wanted) -> None:
 
 def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
     """The plan of the run, from its configuration and what the caller brought."""
-    run = folder.config
-    if folder.commit_record["checkpoint"] is None and (
-        folder.commit_record["complete"] or run["start"] not in ("drawn", "network")
+    run, record = folder.config, folder.commit_record
+    in_parts = bool(run.get("parts")) and record["checkpoint"] is None
+    if in_parts and wanted.cluster is None:
+        raise ValueError(
+            f"The chains of the run `{folder.path}` are in parts, which workers of a cluster were "
+            'making when it ended. Continue it on a cluster: `cluster="local"`, `--cluster local`, '
+            "or the address of a scheduler whose workers see these parts."
+        )
+    if (
+        not in_parts
+        and record["checkpoint"] is None
+        and (record["complete"] or record["draws"] or run["start"] not in ("drawn", "network"))
     ):
         raise ValueError(
             f"The run `{folder.path}` has no sampler's state to resume from: it was saved from "

@@ -7,7 +7,14 @@ from bayesnn_ppl.storage.files import is_written_to, writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
 from bayesnn_ppl.storage.reading import read
-from bayesnn_ppl.storage.remote import fetched, is_address, send, working_copy
+from bayesnn_ppl.storage.remote import (
+    absolute,
+    fetched,
+    is_address,
+    remove_run,
+    send,
+    working_copy,
+)
 from bayesnn_ppl.storage.shared import SharedFolder
 from bayesnn_ppl.storage.tree import (
     MOMENTS,
@@ -17,6 +24,7 @@ from bayesnn_ppl.storage.tree import (
     read_attributes,
     variable_names,
 )
+from bayesnn_ppl.storage.zarr_store import kept_before, stored_groups
 
 __all__ = [
     "GROUPS",
@@ -25,19 +33,23 @@ __all__ = [
     "RunFolder",
     "STARTS",
     "SharedFolder",
+    "absolute",
     "build_tree",
     "check",
     "dimension_names",
     "fetched",
     "is_address",
     "is_written_to",
+    "kept_before",
     "labelled",
     "read",
     "read_attributes",
     "read_commit",
     "read_config",
+    "remove_run",
     "repair",
     "send",
+    "stored_groups",
     "variable_names",
     "working_copy",
     "write",

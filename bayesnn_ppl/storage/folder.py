@@ -88,11 +88,11 @@ class RunFolder(OpenFolder):
         whole = self._tail_draws // chunk * chunk
         return self._tail_draws if complete else whole, whole
 
-    def append(self, groups: Mapping[str, Block]) -> None:
+    def append(self, groups: Mapping[str, Block], *, thinned: bool = False) -> None:
         """Add a block of draws, group -> variable -> (chain, block, ...).
 
         They are durable after the next `commit`. A group that keeps every k-th draw takes its
-        own from the block.
+        own from the block; `thinned` where the block has no others of it.
         """
         if self.config.get("derived"):
             self._remove_groups()
@@ -105,10 +105,11 @@ class RunFolder(OpenFolder):
             for name, array in groups[group].items():
                 parts = tail.setdefault(name, [])
                 # Copied: a short block is a view of a buffer for the longest one.
-                parts.append(array[:, first::every].copy())
+                parts.append((array if thinned else array[:, first::every]).copy())
                 if len(parts) > _MOSTPARTS:
                     parts[:] = [np.concatenate(parts, axis=1)]
-                count = array.shape[1]
+                if every == 1:
+                    count = array.shape[1]
         self._tail_draws += count
         self._fresh += count
 

@@ -143,6 +143,11 @@ class OpenFolder:
             checksum = write_arrays(self.path / "starts.npz", starts)
         self.update_config(starts=["starts.npz", checksum])
 
+    def load_starts(self) -> dict[str, np.ndarray] | None:
+        """What `keep_starts` wrote down; None where nothing was."""
+        starts = self.config.get("starts")
+        return read_arrays(self.path / starts[0], starts[1]) if starts else None
+
     def load_moments(self) -> dict[str, np.ndarray] | None:
         """The moments at the last commit; None where none are kept."""
         moments = self.commit_record["moments"]

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
@@ -19,6 +20,11 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")
 def is_address(place: Any) -> bool:
     """Whether a text names a place of another file system, such as s3://bucket/run."""
     return isinstance(place, str) and _ADDRESS.match(place) is not None
+
+
+def absolute(place: str | Path) -> str:
+    """A place as processes in other folders name it."""
+    return str(place) if is_address(place) else str(Path(place).resolve())
 
 
 def working_copy(place: str | Path) -> Path:
@@ -63,6 +69,18 @@ def fetched(place: str | Path) -> Path:
         if not is_written_to(folder):
             mirror.fetch()
     return folder
+
+
+def remove_run(place: str) -> None:
+    """Remove a run; of one at an address its working copy here as well."""
+    folder = working_copy(place)
+    if is_address(place):
+        system, root = file_system(place)
+        if system.exists(root):
+            system.rm(root, recursive=True)
+        record_file(folder).unlink(missing_ok=True)
+        record_file(folder).with_suffix(".lock").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def send(folder: Path) -> None:

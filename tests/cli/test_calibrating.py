@@ -40,7 +40,7 @@ def test_another_truth_is_found_and_data_at_hand_are_used(capsys):
         ("sgld linear --step-size auto --batch-size 5", "give a number"),
         ("linear --truth depth=1", "--truth depth: the model options are"),
         ("linear --truth mlp", "--truth takes FILE.py:NAME, or NAME=VALUE"),
-        ("chees linear --chains 1", "needs two or more"),
+        ("chees linear --chains 1", "needs at least 2"),
     ],
 )
 def test_what_does_not_apply_is_refused(options, sentence, capsys):

@@ -25,6 +25,7 @@ from bayesnn_ppl.settings.methods.kernels import (
     check_kernel,
     chosen_kernel,
     kernel_group,
+    kernel_kind,
     kernel_kinds,
     kernel_summary,
     make_kernel,
@@ -35,8 +36,6 @@ from bayesnn_ppl.settings.models.zoo import build, check_name, chosen_model, is_
 from bayesnn_ppl.settings.value_kinds import number, whole
 
 __all__ = ["command", "words"]
-
-_ENSEMBLES = ("chees", "parallel-tempering")  # their chains work together
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class KernelRuns:
         read=whole(1),
         metavar="N",
         unit="count",
-        shown="2, and 4 of chees and parallel-tempering",
+        shown="2, and 4 of chees",
     )
 
 
@@ -161,7 +160,7 @@ def command(word: str) -> Command:
 
 def _of_runs(kernel: str, settings: Any, runs: KernelRuns) -> dict[str, int]:
     """The run of each replication, checked."""
-    chains = runs.chains or (4 if kernel in _ENSEMBLES else 2)
+    chains = runs.chains or 2 * getattr(kernel_kind(kernel), "least_chains", 1)
     check_kernel(kernel, settings, warmup=runs.warmup, chains=chains)
     if getattr(settings, "step_size", None) == "auto":
         raise ValueError(

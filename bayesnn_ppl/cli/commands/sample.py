@@ -4,7 +4,7 @@ from typing import Any
 
 from bayesnn_ppl.cli.shared.options import TYPED, Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import note
-from bayesnn_ppl.cli.shared.processes import ProcessSettings, join, supervise
+from bayesnn_ppl.cli.shared.processes import ProcessSettings, join
 from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
 from bayesnn_ppl.experiments.execution import make_run, prepare
 from bayesnn_ppl.settings.jobs import GROUPS, Sample
@@ -49,27 +49,25 @@ def command(word: str) -> Command:
         model: str = "mlp",
         **groups: Any,
     ) -> int:
-        typed = TYPED.get()
-        status = supervise(processes, folder.out, typed=typed, model=model)
-        if status is not None:
-            return status
+        workers = processes.workers()
         zoo.check_name(model, "sample", groups["data"].target)
         job = Sample(word, settings, model, **groups)
+        if workers is not None and (job.run.devices or job.run.data_devices > 1):
+            raise ValueError(
+                "--devices and --data-devices share the devices of this process, and each worker "
+                "of a cluster has its own. Leave them out."
+            )
         prepare(job, processes.num_processes)
         team = join(processes)
-        if job.run.devices is not None and team.count > 1 and not team.collective:
-            raise ValueError(
-                "--devices says how the devices of one process, or of one mesh, share the chains; "
-                "with --processes each process has its own. Leave it out."
-            )
         talk = team.leads and not (folder.quiet or output.json)
         with team.guarded(folder.out):
             made = make_run(
                 job,
                 folder.out,
-                command=typed,
+                command=TYPED.get(),
                 say=note if talk else None,
                 progress=team.leads and not folder.quiet,
+                cluster=workers,
             )
             return show_run(made, folder, json=output.json, headline=f"Saved in {made.folder}")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli.commands.reading import RUN
-from bayesnn_ppl.cli.shared.options import TYPED, Argument, Command, Output, model_file
+from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json, table
-from bayesnn_ppl.cli.shared.processes import ProcessSettings, join, supervise
+from bayesnn_ppl.cli.shared.processes import ProcessSettings, join
 from bayesnn_ppl.cli.shared.run_results import ShowSettings, show_run
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.experiments.execution import resume_run
@@ -60,9 +60,7 @@ def run_resume(
 ) -> int:
     """Continue a run that was ended early, or make more draws of one."""
     more = settings.draws if isinstance(settings, ExtendSettings) else None
-    status = supervise(processes, run, typed=TYPED.get(), model=settings.model)
-    if status is not None:
-        return status
+    workers = processes.workers()
     config = _config(storage.fetched(run))
     prepare_devices(max(config["chains"], 1), _devices(processes, config))
     team = join(processes)
@@ -71,7 +69,12 @@ def run_resume(
         complete = storage.read_commit(folder)["complete"]
         progress = team.leads and not show.quiet
         made = resume_run(
-            folder, model=settings.model, more_draws=more, ending=ending, progress=progress
+            run,
+            model=settings.model,
+            more_draws=more,
+            ending=ending,
+            progress=progress,
+            cluster=workers,
         )
         headline = ""
         if made.posterior is not None:
@@ -84,8 +87,6 @@ def run_resume(
 
 def _devices(processes: ProcessSettings, config: dict[str, Any]) -> int | None:
     """Devices of this process: its share of those of the run, on any number of processes."""
-    if processes.processes is not None:
-        return None  # of a worker, as in `sample`: as many as its chains can use
     shape = config["devices"]["mesh"]
     total = shape["chain"] * shape["data"]
     count = processes.num_processes or config.get("processes", 1)

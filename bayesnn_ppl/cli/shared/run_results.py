@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bayesnn_ppl import storage
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.distributed import current
@@ -48,7 +49,8 @@ def show_run(made: Made, show: ShowSettings, *, json: bool, headline: str) -> in
     if made.stopped:
         if team.leads:
             said = f"Stopped by SIGTERM; all is saved. Continue with: {program_name()} resume"
-            note(f"{said} {made.folder}")
+            parts = storage.read_config(made.folder).get("parts")
+            note(f"{said} {made.folder}" + (f" --cluster local:{len(parts)}" if parts else ""))
         return STOPPED
     if not team.leads:
         return 0

@@ -119,10 +119,11 @@ class ProgressBar:
             if done >= self._total or now - self._last_line > _LINE_SECONDS:
                 self._last_line = now
                 took = now - self._began
-                left = took / (done - self._before) * (self._total - done)
+                left = ""
+                if done > self._before:
+                    left = f", {took / (done - self._before) * (self._total - done):.0f} s left"
                 print(
-                    f"{self._name:<8} {done:>6}/{self._total} {note} · {took:.0f} s, "
-                    f"{left:.0f} s left",
+                    f"{self._name:<8} {done:>6}/{self._total} {note} · {took:.0f} s{left}",
                     file=sys.stderr,
                     flush=True,
                 )

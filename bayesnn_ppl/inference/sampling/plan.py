@@ -35,10 +35,15 @@ __all__ = ["Plan", "SampleInputs", "make_plan"]
 
 @dataclass(frozen=True, kw_only=True)
 class SampleInputs(RunInputs):
-    """What `sample` is asked for, as it was given; see there."""
+    """What `sample` is asked for, as it was given; see there.
+
+    Attributes:
+        first_chain: the number of the first chain, where others of the run are made elsewhere.
+    """
 
     warmup: int
     chains: int = 4
+    first_chain: int = 0
     chain_method: str = "parallel"
     init: Any = None
     thinning: int = 1
@@ -85,7 +90,8 @@ class Plan:
     def keys(self, stream: int = 0) -> jax.Array:
         """One key for each chain of this program; chain i has the same whatever their number."""
         inputs, settings = self.inputs, self.settings
-        first = stream + (0 if settings.chains == inputs.chains else self.share.chains[0])
+        first = stream + inputs.first_chain
+        first += 0 if settings.chains == inputs.chains else self.share.chains[0]
         numbers = np.arange(first, first + settings.chains, dtype=np.uint32)
         return _fold_in(jax.random.key(inputs.seed), numbers)
 

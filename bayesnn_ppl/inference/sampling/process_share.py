@@ -15,7 +15,7 @@ from bayesnn_ppl.distributed import Alone, current
 from bayesnn_ppl.inference.sampling.traced_functions import Settings
 from bayesnn_ppl.storage import RunFolder, SharedFolder
 
-__all__ = ["Share", "check_sharing", "open_folder", "share_of"]
+__all__ = ["Share", "check_cluster", "check_sharing", "open_folder", "share_of"]
 
 
 @dataclass
@@ -111,16 +111,7 @@ def check_sharing(kernel: Any, trainer: Any, until: Any, chains: int, *, on_disk
     team = current()
     if team.count == 1:
         return
-    if kernel.is_ensemble_kernel:
-        raise ValueError(
-            f"{type(kernel).__name__} moves all chains together, in one process, and this run has "
-            f"{team.count}. Use a kernel that moves each chain by itself, such as NUTS or SGHMC."
-        )
-    if trainer is not None:
-        raise ValueError(
-            f"`init={type(trainer).__name__}(...)` trains the starts of all chains in one process, "
-            f"and this run has {team.count}. Leave it out, or sample in one process."
-        )
+    _check_apart(kernel, trainer, f"{team.count} processes")
     if team.collective:
         return
     if not on_disk:
@@ -134,6 +125,38 @@ def check_sharing(kernel: Any, trainer: Any, until: Any, chains: int, *, on_disk
         raise ValueError(
             "R-hat and effective sample size need all chains, and each of these processes sees its "
             "own alone. Leave the goal out, or make one mesh of the processes (`--distributed`)."
+        )
+
+
+def check_cluster(kernel: Any, trainer: Any, out: Any) -> None:
+    """Refuse what workers of a cluster cannot do.
+
+    Raises:
+        ValueError: as of `check_sharing`, or there is no place where workers leave their draws.
+    """
+    if out is None:
+        raise ValueError(
+            "The workers of a cluster write their draws to disk: give `out`, a folder that all of "
+            "them see, or an address such as s3://bucket/run."
+        )
+    if current().count > 1:
+        raise ValueError(
+            "`cluster` starts the work itself, and this process is one of a mesh of several. Leave "
+            "one of the two out."
+        )
+    _check_apart(kernel, trainer, "workers of a cluster")
+
+
+def _check_apart(kernel: Any, trainer: Any, who: str) -> None:
+    if kernel.is_ensemble_kernel:
+        raise ValueError(
+            f"{type(kernel).__name__} moves all chains together, in one process, and they would be "
+            f"shared by {who}. Use a kernel that moves each chain by itself, such as NUTS or SGHMC."
+        )
+    if trainer is not None:
+        raise ValueError(
+            f"`init={type(trainer).__name__}(...)` trains the starts of all chains in one process, "
+            f"and they would be shared by {who}. Leave it out, or sample in one process."
         )
 
 

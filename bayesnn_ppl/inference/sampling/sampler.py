@@ -1,6 +1,7 @@
 """`sample`: run any MCMC kernel on any model, all chains at once, block by block."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,17 @@ from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import integer, told_names
+from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
+from bayesnn_ppl.inference.sampling.clusters.gathering import execute_on_cluster
 from bayesnn_ppl.inference.sampling.execution import execute
 from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
-from bayesnn_ppl.inference.sampling.process_share import open_folder
+from bayesnn_ppl.inference.sampling.process_share import check_cluster, open_folder
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.storage import RunFolder, working_copy
+from bayesnn_ppl.storage import RunFolder, absolute, working_copy
 
 __all__ = ["sample"]
 
@@ -51,6 +54,7 @@ def sample(
     out: str | Path | None = None,
     keep: Keep | None = None,
     until: Mapping[str, Any] | None = None,
+    cluster: Any = None,
 ) -> Posterior:
     """Draw from the posterior of `kernel.model` given `x` and `y`.
 
@@ -100,6 +104,10 @@ def sample(
             as dict(function_rhat=1.01, ess=400, max_time="10m"). Convergence needs all that is
             asked of it; time alone ends a run too. Without a probe in `keep`, function values at
             up to 100 training inputs are kept. The provenance's "ended" says what ended the run.
+        cluster: workers of Dask that share the chains: a `distributed.Client` or cluster, the
+            address of a scheduler, "local" for a process of this machine for each core, or
+            "slurm". Needs `out`, a folder or an address that all of them can write to. A worker
+            that is lost costs nothing: its chains continue from their last commit on another.
 
     Returns:
         A `Posterior`; with `out` one that reads from the folder.
@@ -143,6 +151,8 @@ def sample(
         )
     )
     warn_beyond_prior(kernel.model, plan.rows.x, plan.rows.y, plan.summary, float64=float64)
+    if cluster is not None:
+        check_cluster(kernel, plan.trainer, out)
     if out is None:
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)
@@ -157,9 +167,13 @@ def sample(
             probe=None if plan.probe is None else plan.probe.arrays(),
         )
 
-    folder = open_folder(place, plan.share, create)
-    try:
-        sink = FolderSink(folder, plan.keep)
-        return execute(plan, sink, draws, progress=progress, callback=callback)
-    finally:
-        folder.release()
+    shown: dict[str, Any] = {"progress": progress, "callback": callback}
+    with nullcontext() if cluster is None else connected(cluster, plan.inputs.chains) as client:
+        folder = open_folder(place, plan.share, create)
+        try:
+            if client is not None:
+                where = absolute(out)
+                return execute_on_cluster(plan, folder, draws, client, out=where, **shown)
+            return execute(plan, FolderSink(folder, plan.keep), draws, **shown)
+        finally:
+            folder.release()

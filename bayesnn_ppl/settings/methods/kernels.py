@@ -39,6 +39,7 @@ __all__ = [
     "chosen_kernel",
     "find_step",
     "kernel_group",
+    "kernel_kind",
     "kernel_kinds",
     "kernel_summary",
     "kernels_with",
@@ -87,7 +88,7 @@ def kernel_kinds() -> dict[str, type]:
     return {"nuts": NUTS} | {word_of(kind): kind for kind in found if inspect.isclass(kind)}
 
 
-def _kind(word: str) -> type:
+def kernel_kind(word: str) -> type:
     """The class of a kernel or of a method.
 
     Raises:
@@ -106,13 +107,15 @@ def kernel_summary(word: str) -> str:
         return str(METHODS[word]["text"])
     if word == "nuts":
         return "NumPyro's No-U-Turn sampler, which finds the length of each trajectory itself"
-    return (inspect.getdoc(_kind(word)) or "").split("\n\n")[0].replace("\n", " ").rstrip(".:")
+    return (
+        (inspect.getdoc(kernel_kind(word)) or "").split("\n\n")[0].replace("\n", " ").rstrip(".:")
+    )
 
 
 @functools.cache
 def kernel_group(word: str) -> type:
     """The settings of a kernel or a method as a frozen dataclass; None stands for not given."""
-    kind, defaults = _kind(word), METHODS.get(word, {}).get("settings", {})
+    kind, defaults = kernel_kind(word), METHODS.get(word, {}).get("settings", {})
     only = _OF_NUTS if word == "nuts" else None
     fields = argument_settings(kind, _NOT_TYPED, only=only, renamed=_RENAMED, defaults=defaults)
     if word == "hmc":
@@ -159,13 +162,15 @@ def check_kernel(word: str, settings: Any, *, warmup: int, chains: int) -> None:
         ValueError: they do.
     """
     given = {n: v for n in declared(settings) if (v := getattr(settings, n)) is not None}
+    kind = kernel_kind(word)
     needed = [
         _RENAMED.get(name, name)
-        for name, (parameter, _) in arguments_of(_kind(word)).items()
+        for name, (parameter, _) in arguments_of(kind).items()
         if parameter.default is inspect.Parameter.empty and name != "model"
     ]
-    if word == "sghmc" and "learning_rate" not in given:
-        needed.insert(0, "step_size")
+    steps = getattr(kind, "step_arguments", ())
+    if steps and not any(name in given for name in steps):
+        needed.insert(0, steps[0])
     missing = [flag(name) for name in needed if name not in given]
     if missing:
         finds = "--step-size" in missing and "schedule" in declared(settings)
@@ -187,17 +192,16 @@ def check_kernel(word: str, settings: Any, *, warmup: int, chains: int) -> None:
             f"Give one of {series(lengths)}, not more: each of them fixes the length of the "
             "trajectories."
         )
-    if word == "chees":
-        if chains < 2:
-            raise ValueError(
-                "The kernel chees learns from how chains differ and needs two or more: "
-                "`--chains 4`, or another kernel."
-            )
-        if not warmup and not lengths:
-            raise ValueError(
-                "Without a warm-up the kernel chees cannot learn how long its trajectories "
-                "should be: give --trajectory-length, or a longer --warmup."
-            )
+    if chains < (least := getattr(kind, "least_chains", 1)):
+        raise ValueError(
+            f"The kernel {word} learns from how its chains differ and needs at least {least}: "
+            "`--chains 4`, or another kernel."
+        )
+    if getattr(kind, "learns_trajectory_length", False) and not warmup and not lengths:
+        raise ValueError(
+            f"Without a warm-up the kernel {word} cannot learn how long its trajectories "
+            "should be: give --trajectory-length, or a longer --warmup."
+        )
 
 
 def chosen_kernel(word: str, settings: Any, *, warmup: int) -> dict[str, Any]:
@@ -211,7 +215,7 @@ def chosen_kernel(word: str, settings: Any, *, warmup: int) -> dict[str, Any]:
         warmup: draws, which some schedules count.
     """
     arguments = {setting: argument for argument, setting in _RENAMED.items()}
-    has, method = arguments_of(_kind(word)), METHODS.get(word, {})
+    has, method = arguments_of(kernel_kind(word)), METHODS.get(word, {})
     given = {n: v for n in declared(settings) if (v := getattr(settings, n)) is not None}
     values = dict(method.get("settings", {})) | given
     name = method.get("kernel", word)
@@ -240,7 +244,7 @@ def make_kernel(model: Any, chosen: Mapping[str, Any]) -> Any:
         ValueError: a setting is out of the kernel's range.
     """
     settings = built(chosen["settings"])
-    kind = _kind(chosen["kernel"])
+    kind = kernel_kind(chosen["kernel"])
     return kind(model, **as_arguments(kind, settings))
 
 

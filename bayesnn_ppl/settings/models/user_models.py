@@ -14,7 +14,14 @@ from typing import Any
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.wording import as_sentence
 
-__all__ = ["failures_named", "load_model", "name_of", "source_hash", "split_name"]
+__all__ = [
+    "carried_by_value",
+    "failures_named",
+    "load_model",
+    "name_of",
+    "source_hash",
+    "split_name",
+]
 
 DEFAULT_NAME = "model"
 
@@ -69,6 +76,23 @@ def load_model(path: Path, name: str = DEFAULT_NAME) -> Any:
         )
     _check_signature(found, path, name)
     return found
+
+
+def carried_by_value(path: Path | None) -> None:
+    """Have what a file and its neighbours define sent as it is to workers that have no such file.
+
+    Args:
+        path: of a model; None of one of the zoo, which every worker has.
+    """
+    if path is None:
+        return
+    import cloudpickle
+
+    folder = path.resolve().parent
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve().parent == folder:
+            cloudpickle.register_pickle_by_value(module)
 
 
 def name_of(path: Path, description: str) -> str | None:

@@ -54,10 +54,16 @@ class ModelKernel(MCMCKernel):
             step size, or the noise of minibatches, biases the draws, and a diagnosis asks for
             temperatures.
         recorded: the statistics that a run keeps of every draw.
+        step_arguments: those of which one must be given, where a step has several names.
+        least_chains: how many chains there must be.
+        learns_trajectory_length: whether the warm-up finds it, where it is not given.
     """
 
     accept_step: bool = False
     recorded: tuple[str, ...] = ()
+    step_arguments: tuple[str, ...] = ()
+    least_chains: int = 1
+    learns_trajectory_length: bool = False
 
     def __init__(
         self,

@@ -92,6 +92,8 @@ class ChEES(ModelKernel):
     """
 
     accept_step = True
+    least_chains = 2
+    learns_trajectory_length = True
     recorded = (
         "diverging", "energy", "potential_energy", "num_steps", "accept_prob", "step_size"
     )  # fmt: skip
@@ -141,7 +143,7 @@ class ChEES(ModelKernel):
         model_kwargs: Mapping[str, Any] | None = None,
     ) -> ChEESState:
         """The state of all chains; `rng_key` holds one key for each, `init_params` their points."""
-        if is_prng_key(rng_key) or rng_key.shape[0] < 2:
+        if is_prng_key(rng_key) or rng_key.shape[0] < self.least_chains:
             raise ValueError(
                 "ChEES learns from how its chains differ, and needs at least 2 of them in one "
                 "ensemble. Ask for more chains; with `numpyro.infer.MCMC` also say "

@@ -67,6 +67,8 @@ class SGHMC(StochasticGradientKernel):
 
     kinetic_distribution = "symplectic Euler"
 
+    step_arguments = ("step_size", "learning_rate")
+
     def __init__(
         self,
         model: Callable[..., Any],

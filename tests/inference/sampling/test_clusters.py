@@ -1,0 +1,204 @@
+"""Chains shared by workers of Dask: the draws of one process, whatever befalls a worker."""
+
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from numpyro.infer import AIES
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
+from bayesnn_ppl.distributed import EndedTogether
+from bayesnn_ppl.distributed.clusters import connected
+
+SETTINGS = dict(warmup=30, chains=3, seed=4, float64=True)
+X = np.random.default_rng(0).normal(size=(40, 2))
+Y = X @ [1.0, -0.5] + 0.3 * np.random.default_rng(1).normal(size=40)
+
+
+def kernel():
+    return bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=3, mass="diagonal")
+
+
+def slow_kernel():
+    return bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=400, mass="diagonal")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as workers:
+        with Client(workers) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The first draws of a run by one process, one chain after another."""
+    made = {}
+
+    def first(draws, of=kernel):
+        if of not in made:
+            one = dict(draws=4000, chain_method="sequential", progress=False)
+            made[of] = bnn.sample(of(), X, Y, **one, **SETTINGS).draws
+        return {name: a[:, :draws] for name, a in made[of].items()}
+
+    return first
+
+
+def assert_same(run, expected):
+    assert set(run.draws) == set(expected)
+    for name, draws in expected.items():
+        np.testing.assert_array_equal(run.draws[name], draws)
+
+
+def test_a_worker_that_is_killed_twice_costs_nothing(cluster, alone, tmp_path):
+    """The others do not wait for it, and it does not restart."""
+    out, choice, killed = tmp_path / "run", random.Random(0), []
+
+    def kill():
+        for number in (1, 2):
+            while not any(draws > 500 * number for draws in drawn(out)):
+                time.sleep(0.02)
+            victim = choice.choice(sorted(cluster.cluster.workers))
+            os.kill(cluster.cluster.workers[victim].pid, signal.SIGKILL)
+            killed.append(victim)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    began = {}
+
+    def notice(_):
+        for part in out.with_name("run.parts").glob("*/starts.npz"):
+            began.setdefault(part, set()).add(part.stat().st_mtime_ns)
+
+    run = bnn.sample(
+        slow_kernel(), X, Y, draws=4000, out=out, cluster=cluster, progress=False,
+        callback=notice, **SETTINGS,
+    )  # fmt: skip
+    killer.join(10)
+    assert len(killed) == 2
+    assert len(began) == 3 and all(len(times) == 1 for times in began.values())
+    assert_same(run, alone(4000, slow_kernel))
+    assert storage.check(out) == [] and not out.with_name("run.parts").exists()
+    assert run.provenance["processes"] == 3 and storage.read_commit(out)["complete"]
+
+
+def drawn(out):
+    found = out.with_name(f"{out.name}.parts").glob("*/commit.json")
+    return [storage.read_commit(file.parent)["draws"] for file in found]
+
+
+def test_a_run_that_is_interrupted_continues_on_a_cluster_only(cluster, alone, tmp_path):
+    out, wanted = tmp_path / "run", 40_000
+    run = bnn.sample(
+        slow_kernel(), X, Y, draws=wanted, out=out, cluster=cluster, progress=False,
+        callback=lambda progress: progress.phase == "sample", **SETTINGS,
+    )  # fmt: skip
+    assert 0 < run.provenance["draws"] < wanted and run.provenance["ended"] == {"by": "callback"}
+    with pytest.raises(ValueError, match="are in parts.*cluster="):
+        bnn.resume(out, slow_kernel(), X, Y, progress=False)
+    run = bnn.resume(out, slow_kernel(), X, Y, cluster=cluster, progress=False)
+    assert run.provenance["draws"] == wanted
+    for name, draws in alone(4000, slow_kernel).items():
+        np.testing.assert_array_equal(run.draws[name][:, :4000], draws)
+    more = bnn.extend(out, slow_kernel(), X, Y, draws=5, progress=False)  # in one process
+    assert more.provenance["draws"] == wanted + 5 and storage.check(out) == []
+
+
+def test_a_run_ended_in_its_warmup_continues(cluster, alone, tmp_path):
+    out, long = tmp_path / "run", SETTINGS | {"warmup": 10**7}
+    with pytest.raises(EndedTogether, match="in its warm-up, after .* of 10000000 draws"):
+        bnn.sample(
+            kernel(), X, Y, draws=10, out=out, cluster=cluster, progress=False,
+            callback=lambda _: True, **long,
+        )  # fmt: skip
+    assert storage.read_commit(out)["draws"] == 0
+    until = {"max_time": 0.01}
+    with pytest.raises(EndedTogether, match="in its warm-up"):
+        bnn.resume(out, kernel(), X, Y, cluster=cluster, progress=False, until=until)
+
+
+def test_until_sees_all_chains_and_ends_them_at_one_draw(cluster, alone, tmp_path):
+    keep = bnn.Keep(probe=(X[:5], Y[:5]))
+    run = bnn.sample(
+        kernel(), X, Y, draws=1_000_000, out=tmp_path / "run", cluster=cluster, keep=keep,
+        until={"function_rhat": 1.01, "ess": 100}, progress=False, **SETTINGS,
+    )  # fmt: skip
+    ended, made = run.provenance["ended"], run.provenance["draws"]
+    assert ended["by"] == "convergence" and ended["function_rhat"] < 1.01 and ended["ess"] > 100
+    assert storage.read_commit(tmp_path / "run")["complete"]
+    count = min(made, 4000)
+    for name, draws in alone(count).items():
+        np.testing.assert_array_equal(run.draws[name][:, :count], draws)
+    assert run.function_values()["mean"].shape == (3, made, 5)
+
+
+@pytest.mark.parametrize(
+    "keep", [bnn.Keep(every=3), bnn.Keep(weights="moments", probe=(X[:5], Y[:5]))]
+)
+def test_a_run_of_one_process_is_extended_on_a_cluster(cluster, tmp_path, keep):
+    """At an address, where workers and the process that gathers share no folder."""
+    where, whole = f"file://{tmp_path}/run", dict(chain_method="sequential", progress=False)
+    settings = SETTINGS | {"keep": keep}
+    bnn.sample(kernel(), X, Y, draws=31, out=where, **whole, **settings)
+    run = bnn.extend(where, kernel(), X, Y, draws=30, cluster=cluster, progress=False)
+    expected = bnn.sample(kernel(), X, Y, draws=61, out=tmp_path / "all", **whole, **settings)
+    found, wanted = run.tree, expected.tree
+    for group in ("posterior", "sample_stats", "predictions", "posterior_mean", "starts"):
+        assert (group in found.children) == (group in wanted.children)
+        for name in wanted.children.get(group, {}):
+            np.testing.assert_array_equal(found[group][name].values, wanted[group][name].values)
+    assert storage.check(storage.fetched(where)) == []
+    assert sorted(path.name for path in tmp_path.iterdir() if "run" in path.name) == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "give `out`"),
+        ({"out": "x", "cluster": "moon"}, "There is no cluster `moon`"),
+        ({"out": "x", "cluster": "local:0"}, "There is no cluster `local:0`"),
+        ({"out": "x", "cluster": 7}, "Dask client or cluster"),
+        ({"out": "x", "init": bnn.approximations.Ensemble(bnn.models.linear())}, "trains the"),
+        ({"out": "x", "kernel": AIES(bnn.models.linear()), "chains": 4}, "moves all chains"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_and_leaves_no_folder(given, sentence, tmp_path):
+    if "out" in given:
+        given = given | {"out": tmp_path / "run"}
+    given = {"kernel": kernel(), "cluster": "local"} | given
+    sampler = given.pop("kernel")
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        bnn.sample(sampler, X, Y, draws=5, **SETTINGS | given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr("bayesnn_ppl.distributed.clusters._CONNECT_SECONDS", 0.5)
+    with pytest.raises(ValueError, match="No Dask scheduler answers at tcp://127.0.0.1:1 "):
+        with connected("tcp://127.0.0.1:1", 2):
+            pass
+
+
+def test_jobs_of_slurm_need_dask_jobqueue(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "dask_jobqueue", None)
+    with pytest.raises(ImportError, match="pip install dask-jobqueue"):
+        with connected("slurm:2", 2):
+            pass
+
+
+def test_a_part_of_a_run_is_where_it_says():
+    from bayesnn_ppl.inference.sampling.clusters.parts import divided, parts_of
+
+    assert divided(5, 2) == [[0, 2], [2, 5]] and divided(2, 9) == [[0, 1], [1, 2]]
+    (part,) = parts_of("s3://bucket/run/", [[0, 2]])
+    assert part.place == "s3://bucket/run.parts/chains-0-2"
+    assert Path(parts_of("/runs/one", [[1, 2]])[0].place) == Path("/runs/one.parts/chains-1-2")
