@@ -134,7 +134,7 @@ def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
 
 
 def _continue_together(path: Path, wanted: _Wanted) -> Posterior:
-    """`_go_on` in each of several processes."""
+    """`_continue` in each of several processes."""
     if isinstance(wanted.kernel, Approximation):
         raise ValueError("A fit is made by one process: resume it in one.")
     team = current()

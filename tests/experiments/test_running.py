@@ -146,7 +146,7 @@ def test_a_folder_is_that_of_one_study(study, folder):
     other = folder.with_name("other")
     other.mkdir()
     (other / "letter").write_text("Dear reader")
-    with pytest.raises(ValueError, match="no study"):
+    with pytest.raises(ValueError, match="not a study"):
         run_study(study, "tiny", other, figures_of)
 
 

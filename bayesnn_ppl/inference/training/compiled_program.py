@@ -210,7 +210,7 @@ def _advance(
     if isinstance(recipe.model, MemberModel):
         recipe = replace(recipe, model=recipe.model.with_own(state.own))
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         return (carry[0] < count) & ~carry[1].stopped
 
     def body(carry: Any) -> Any:
@@ -225,7 +225,7 @@ def _advance(
 
     empty = jnp.full((_BLOCK,), jnp.nan, state.best_loss.dtype)
     _, state, losses, held_losses = jax.lax.while_loop(
-        go_on, body, (jnp.int32(0), state, empty, empty)
+        unfinished, body, (jnp.int32(0), state, empty, empty)
     )
     trace = trace_at(recipe.model, state.best_z, state.key, x, y)
     return state, losses, held_losses, {name: trace[name]["value"] for name in recipe.latents}

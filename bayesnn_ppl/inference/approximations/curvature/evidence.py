@@ -135,7 +135,7 @@ def _maximise(
 
     first = size(jax.grad(loss)(start))
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         _, _, gradient, step = carry
         return (step < _STEPS) & (size(gradient) > small * (1 + first))
 
@@ -149,7 +149,7 @@ def _maximise(
         return parameters, memory, jax.grad(loss)(parameters), number + 1
 
     begin = (start, optimiser.init(start), jax.grad(loss)(start), 0)
-    parameters, _, gradient, _ = jax.lax.while_loop(go_on, step, begin)
+    parameters, _, gradient, _ = jax.lax.while_loop(unfinished, step, begin)
     # Rounding may stop the line search a little above what was asked for.
     return *_bounded(parameters), size(gradient) <= 100 * small * (1 + first)
 

@@ -125,7 +125,7 @@ def _advance(
     method: OptimisationMethod = static.value
     chunk = method.chunk
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         return (carry[0] < count) & ~carry[1].failed
 
     def body(carry: Any) -> Any:
@@ -169,7 +169,7 @@ def _advance(
         return done + used, state, losses
 
     empty = jnp.full((_BLOCK,), jnp.nan)
-    _, state, losses = jax.lax.while_loop(go_on, body, (jnp.int32(0), state, empty))
+    _, state, losses = jax.lax.while_loop(unfinished, body, (jnp.int32(0), state, empty))
     return state, losses
 
 

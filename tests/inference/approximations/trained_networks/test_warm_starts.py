@@ -73,7 +73,7 @@ def test_members_must_be_as_many_as_chains(data):
         bnn.sample(kernel(), *data, init=Ensemble(members=5), **SETTINGS)
 
 
-def test_a_run_killed_in_its_training_does_not_go_on_from_elsewhere(data, tmp_path, monkeypatch):
+def test_a_run_killed_in_its_training_does_not_resume_from_elsewhere(data, tmp_path, monkeypatch):
     def killed(*_, **__):
         raise KeyboardInterrupt
 
