@@ -348,7 +348,7 @@ def test_a_bug_says_that_it_is_one(here, capsys, monkeypatch):
     assert "Traceback" not in shown
 
 
-def test_ctrl_c_of_a_run_that_goes_on_says_what_to_type(linear_run, capsys, monkeypatch):
+def test_ctrl_c_of_a_resumed_run_says_what_to_type(linear_run, capsys, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt("Interrupted. 3 of 9 draws are kept, and `resume` continues.")
 

@@ -49,7 +49,7 @@ def test_a_fit_that_is_done_is_not_made_again(fitted, capsys):
     assert "no number of draws to extend" in capsys.readouterr().err
 
 
-def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, capsys):
+def test_a_fit_that_sigterm_ends_resumes_bit_for_bit(here, monkeypatch, capsys):
     line = "fit mlp --hidden 5 --members 2 --epochs 400 --patience none --quiet".split()
     assert main([*line, "--out", "whole"]) == 0
 

@@ -71,7 +71,7 @@ def test_a_worker_that_is_killed_costs_nothing(when, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_stop_when_their_supervisor_is_killed_and_others_go_on(tmp_path, monkeypatch):
+def test_workers_stop_when_their_supervisor_is_killed_and_others_continue(tmp_path, monkeypatch):
     out, said = tmp_path / "run", tmp_path / "said"
     words = [*LINE, "--draws", "1000000", "--processes", "2", "--out", str(out)]
     with said.open("w") as file:

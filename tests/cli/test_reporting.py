@@ -59,7 +59,7 @@ def test_what_is_refused(linear_run, wine_run, here, capsys):
     assert "`moon` is unknown" in capsys.readouterr().err
 
 
-def test_the_page_is_made_anew_only_after_a_commit(tmp_path):
+def test_the_page_is_rebuilt_only_after_a_commit(tmp_path):
     """Half of a run, a look, the other half, and a look again."""
     data, kernel = bnn.data.load("diabetes"), bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=3)
     folder = tmp_path / "run"

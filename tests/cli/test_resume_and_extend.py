@@ -101,7 +101,7 @@ def test_check_finds_damage_and_repairs_it(folder, capsys):
     assert "no sampler's state to resume from" in capsys.readouterr().err
 
 
-def test_sigterm_saves_and_says_how_to_go_on(folder):
+def test_sigterm_saves_and_says_how_to_resume(folder):
     """As a batch system stops a job: status 75, and `resume` is bit-for-bit the whole run."""
     run = folder / "d"
     script = [sys.executable, "-m", "bayesnn_ppl.cli"]

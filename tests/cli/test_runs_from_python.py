@@ -93,7 +93,7 @@ def test_its_diagnosis_is_kept_and_only_shown_of_the_draws_it_is_of(
     assert "not diagnosed" in typed(tmp_path, "runs .", monkeypatch, capsys)[1]
 
 
-def test_compare_without_the_program_names_the_option(folder, monkeypatch, capsys):
+def test_compare_without_the_model_names_the_option(folder, monkeypatch, capsys):
     status, shown = typed(folder, "compare run part", monkeypatch, capsys)
     assert status == 1 and "`--model FILE.py:NAME` in a shell" in shown
 

@@ -19,7 +19,7 @@ from bayesnn_ppl.settings.saved.run_file import default_folder
 from tests.cli.conftest import TINY, sample_job, table, write_csv
 
 
-def test_a_run_without_weights_is_diagnosed_scored_and_goes_on(tmp_path, capsys):
+def test_a_run_without_weights_is_diagnosed_scored_and_resumed(tmp_path, capsys):
     run = tmp_path / "run"
     line = f"sample hmc linear --keep functions --probe-rows 12 --tensorboard --out {run} --quiet"
     assert main([*line.split(), *TINY]) == 0

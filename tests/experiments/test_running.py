@@ -49,7 +49,7 @@ def test_every_cell_is_run_once(study, folder):
     assert not any(outcome.ran for outcome in again) and len(logged(folder)) == 8
 
 
-def test_an_interrupted_study_goes_on(study, folder, expected):
+def test_an_interrupted_study_resumes(study, folder, expected):
     def interrupted(outcome, done, total):
         if done == 3:
             raise KeyboardInterrupt

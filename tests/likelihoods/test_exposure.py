@@ -126,7 +126,7 @@ def test_what_is_no_exposure_is_refused(exposure, x, words):
 
 
 @pytest.mark.parametrize("exposure", [True, 1.0, "time", [1]])
-def test_a_column_is_a_whole_number(exposure):
+def test_a_column_is_an_integer(exposure):
     for likelihood in (L.poisson, L.negative_binomial):
         with pytest.raises(TypeError, match="`exposure` is the index of a column"):
             likelihood(exposure=exposure)

@@ -202,7 +202,7 @@ def counts(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Poisson(mean), obs=y)
 
 
-def test_deterministic_sites_are_computed_anew_at_new_inputs():
+def test_deterministic_sites_are_recomputed_at_new_inputs():
     """NumPyro would substitute what they were at the training inputs."""
     rates = np.abs(RNG.normal(size=(CHAINS, DRAWS))).astype(np.float32) + 0.5
     draws = {"rate": rates, "mean": np.zeros((CHAINS, DRAWS, 40), np.float32)}

@@ -79,7 +79,7 @@ def test_what_is_committed_is_read(tmp_path, sizes):
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_run_goes_on_in_another_process(tmp_path, complete):
+def test_a_run_resumes_in_another_process(tmp_path, complete):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     done = write_blocks(run, [5, 14, 4])
     if complete:
@@ -98,7 +98,7 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_a_run_of_nothing_but_whole_chunks_goes_on(tmp_path, complete):
+def test_a_run_of_nothing_but_whole_chunks_resumes(tmp_path, complete):
     """As one that is killed, or ends, with a multiple of a chunk's draws."""
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.append(rows(0, 32))

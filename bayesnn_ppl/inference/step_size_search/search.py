@@ -245,7 +245,7 @@ def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> Step
         )
     else:
         last = ladder[-1]
-        detail = last.thermometry.verdict if last.thermometry is not None else "A chain stopped."
+        detail = last.temperatures.verdict if last.temperatures is not None else "A chain stopped."
         sentence = (
             f"No step size passed; the smallest, {last.step_size:.2e}, is {last.status}. If the "
             "temperatures do not come nearer to T as the step falls, the step is not what is "

@@ -119,7 +119,7 @@ def stopped_at(regression):
     return stop
 
 
-def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
+def test_a_training_resumes_bit_for_bit(regression, tmp_path, stopped_at):
     approximation = bnn.approximations.Ensemble(
         network, members=3, epochs=300, learning_rate=0.02, patience=None, validation_fraction=0.0
     )

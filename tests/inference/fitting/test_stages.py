@@ -66,7 +66,7 @@ def whole(regression):
     return made
 
 
-def assert_same_bits(found, expected):
+def assert_identical(found, expected):
     assert not found.provenance["interrupted"] and not expected.provenance["interrupted"]
     for name, array in expected.draws.items():
         np.testing.assert_array_equal(found.draws[name], array)
@@ -76,7 +76,7 @@ def assert_same_bits(found, expected):
 
 
 @pytest.mark.parametrize("name", checked(FITS))
-def test_every_stage_goes_on_to_the_same_bits(name, regression, whole, many_blocks, tmp_path):
+def test_every_stage_resumes_bit_for_bit(name, regression, whole, many_blocks, tmp_path):
     approximation, phase = FITS[name]
     calls, run, killed = [], tmp_path / "run", tmp_path / "killed"
     done = {}
@@ -103,7 +103,7 @@ def test_every_stage_goes_on_to_the_same_bits(name, regression, whole, many_bloc
         resumed = bnn.resume(
             folder, approximation, *regression, progress=False, callback=seen.append
         )
-        assert_same_bits(resumed, expected)
+        assert_identical(resumed, expected)
         # It did not restart, nor was a stage made again that was over.
         assert seen[0].phase == phase and seen[0].done > done[folder]
 
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_an_optimisation_and_keeps_it(regression, whole, many_blocks
     assert stopped.provenance["interrupted"]
     assert f"after {3 * 16} of 200 steps" in stopped.diagnose().verdict
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
-    assert_same_bits(resumed, whole(approximation))
+    assert_identical(resumed, whole(approximation))
 
 
 def test_a_checkpoint_counts(regression, whole, many_blocks, tmp_path, monkeypatch):
@@ -143,7 +143,7 @@ def test_a_checkpoint_counts(regression, whole, many_blocks, tmp_path, monkeypat
     monkeypatch.setattr(checkpoints.TrainingRecord, "restored", other)
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     with pytest.raises(AssertionError):
-        assert_same_bits(resumed, whole(approximation))
+        assert_identical(resumed, whole(approximation))
 
 
 def test_a_callback_that_ends_the_training_of_a_mode_leaves_a_fit(regression, tmp_path):

@@ -214,7 +214,7 @@ def test_bfloat16_halves_the_space_and_opens_anywhere(tmp_path):
     checked([dict(weights="moments"), dict(every=7), dict(weights="none"), dict(bfloat16=True)]),
     ids=str,
 )
-def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
+def test_a_resumed_run_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-3)
     keep = bnn.Keep(**keep, probe=probe)
     whole = run(regression, keep, out=tmp_path / "whole")

@@ -122,7 +122,7 @@ def test_bits_start_at_draws_from_the_prior_or_where_they_are_told(sampled):
         bnn.sample(kernel, X, Y, **run, init={BITS[1]: np.full((2, 1), -1.0)})
 
 
-def test_a_run_on_disk_goes_on_to_the_same_bits(sampled, tmp_path):
+def test_a_run_on_disk_resumes_bit_for_bit(sampled, tmp_path):
     kernel, _ = sampled
     whole = bnn.sample(kernel, X, Y, warmup=200, draws=30, **SHORT)
     bnn.sample(kernel, X, Y, warmup=200, draws=20, out=tmp_path / "run", **SHORT)

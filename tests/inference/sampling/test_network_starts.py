@@ -83,7 +83,7 @@ def test_chains_start_at_the_initialisers_each_by_a_draw_of_its_own(posterior):
     assert posterior.provenance["start"] == "network"
 
 
-def test_a_run_goes_on_and_one_killed_before_its_first_commit_begins_again(
+def test_a_run_resumes_and_one_killed_before_its_first_commit_begins_again(
     data, hmc, posterior, tmp_path, monkeypatch
 ):
     bnn.sample(hmc, *data, **SETTINGS | {"draws": 2}, out=tmp_path / "run")

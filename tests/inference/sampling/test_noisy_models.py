@@ -96,7 +96,7 @@ def test_momenta_keep_the_mean_and_a_frozen_key_does_not():
     assert np.abs(deviations(run(sgld(NOISY, FrozenKey)), WITH_NOISE)).max() > 10
 
 
-def test_no_noise_is_no_change_and_runs_go_on_with_the_same_bits(tmp_path):
+def test_no_noise_is_no_change_and_runs_resume_bit_for_bit(tmp_path):
     plain = run(sgld(GAUSSIAN), 20).draws["net.Dense_0.kernel"]
     identity = L.dirty(GAUSSIAN, augmentation=lambda key, x: x)
     np.testing.assert_array_equal(run(sgld(identity), 20).draws["net.Dense_0.kernel"], plain)

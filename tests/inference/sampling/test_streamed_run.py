@@ -109,7 +109,7 @@ def test_a_minibatch_of_all_rows_gives_the_draws_of_a_run_in_memory():
 
 
 @pytest.mark.parametrize("phase", ["warmup", "sample"])
-def test_a_stopped_run_goes_on_with_the_same_bits(monkeypatch, tmp_path, phase):
+def test_a_stopped_run_resumes_bit_for_bit(monkeypatch, tmp_path, phase):
     in_small_blocks(monkeypatch, 4)
     for name, array in {"x": X, "y": Y}.items():
         np.save(tmp_path / f"{name}.npy", array)

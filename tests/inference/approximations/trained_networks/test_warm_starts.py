@@ -58,7 +58,7 @@ def test_prior_draws_are_overdispersed(data):
 
 
 @pytest.mark.check
-def test_a_warm_started_run_goes_on_without_training_again(data, tmp_path, monkeypatch):
+def test_a_warm_started_run_resumes_without_training_again(data, tmp_path, monkeypatch):
     whole = bnn.sample(kernel(), *data, init=ensemble(), **SETTINGS)
     bnn.sample(kernel(), *data, init=ensemble(), out=tmp_path / "run", **SETTINGS | {"draws": 7})
     monkeypatch.setattr(Ensemble, "starts", None)

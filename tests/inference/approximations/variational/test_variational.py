@@ -435,7 +435,7 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
         ({"estimator": "local", "guide": "low_rank"}, ValueError, "mean field"),
         ({"estimator": "local", "renyi_alpha": 0.5, "particles": 4}, ValueError, "Rényi"),
         ({"renyi_alpha": 0.5}, ValueError, "particles=2"),
-        ({"renyi_alpha": -1.0, "particles": 4}, ValueError, "negative"),
+        ({"renyi_alpha": -1.0, "particles": 4}, ValueError, "at least 0"),
         ({"steps": 10, "epochs": 10}, ValueError, "not both"),
         ({"steps": 0}, ValueError, "steps"),
         ({"draws": 0}, ValueError, "draws"),
