@@ -133,7 +133,7 @@ def check_keep(
     """Check what is to be kept against the model; the probe as the compiled functions take it.
 
     Raises:
-        TypeError: `keep` is no `Keep`, or the probe holds no numbers.
+        TypeError: `keep` is not a `Keep`, or the probe holds no numbers.
         ValueError: bfloat16 in memory, a model without predictions at new inputs, or a probe
             that does not fit it.
     """
