@@ -35,9 +35,9 @@ class ConstantSGD(IteratesOfSGD):
     while the posterior has A⁻¹/N. Their width is the rate's doing: no noise is added and no step
     rejected. With `learning_rate=None` the rate is the one whose stationary distribution has the
     least KL divergence from the posterior (Mandt et al.), P = ε I with ε = 2Bd / (N tr C), one
-    number for all directions. The "diagonal" preconditioner gives each coordinate its own, 2B / (N
-    C_kk), and the "full" one, (2B/N) C⁻¹, makes Σ = A⁻¹/N exactly as the rate goes to 0; it costs
-    d² a step.
+    number for all directions. The "diagonal" preconditioner gives each coordinate its own,
+    2B / (N C_kk), and the "full" one, (2B/N) C⁻¹, makes Σ = A⁻¹/N exactly as the rate goes to 0;
+    it costs d² a step.
 
     It fails where the noise changes much over the posterior's width, where steps are not small
     (`stability`, the largest eigenvalue of PA, is in the record), and where there are many modes:

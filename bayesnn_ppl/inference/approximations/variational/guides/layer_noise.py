@@ -25,7 +25,7 @@ def row_noise(
         "local"    (x W)_j ~ N(Σ_i x_i μ_ij, Σ_i x_i² σ_ij²), independent for each row and unit
         "flipout"  x M + ((x ∘ s) Δ) ∘ r,  Δ = σ ∘ ε shared, signs s, r of each row
 
-    The distribution by "local" is exact where a row enters a layer once, as a vector. Where it
+    The distribution of "local" is exact where a row enters a layer once, as a vector. Where it
     enters at many places (convolutions, sequences) the outputs share one draw of the weights and
     are not independent: such layers use Flipout, which is exact there too.
 
