@@ -1,4 +1,4 @@
-"""Bayesian neural networks as NumPyro programs.
+"""Bayesian neural networks as NumPyro models.
 
 A Bayesian neural network is a plain NumPyro model; every inference method takes any NumPyro
 model; every result is one `Posterior`. Four verbs: `sample`, `fit`, `predict`, `diagnose`.

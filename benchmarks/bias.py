@@ -6,9 +6,9 @@
 Bayesian linear regression with known noise, three coefficients, `--rows` rows with leverage: the
 posterior is Gaussian in closed form. Whole kernels run on minibatches drawn at random. The step of
 each is linear, so its stationary mean and covariance are exact (tests/inference/kernels/
-linear_laws.py): the minibatch's gradient noise enters the Lyapunov equation as added noise, and its
-part that changes with the state as a term E[D Σ Dᵀ]/B. SGNHT is not linear; its prediction holds
-for thermostats that move slowly.
+stationary_distributions.py): the minibatch's gradient noise enters the Lyapunov equation as added
+noise, and its part that changes with the state as a term E[D Σ Dᵀ]/B. SGNHT is not linear; its
+prediction holds for thermostats that move slowly.
 
 For each method, ε and B:
 
@@ -44,12 +44,12 @@ from tests.inference.kernels.known_moments import (
     coefficients,
     worst_deviation,
 )
-from tests.inference.kernels.linear_laws import (
+from tests.inference.kernels.stationary_distributions import (
     METHODS,
     Rows,
-    minibatch_law,
+    minibatch_distribution,
     regression_rows,
-    thermostat_law,
+    thermostat_distribution,
 )
 
 MODEL = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
@@ -87,11 +87,11 @@ def prediction(
     settings = {"step_size": step_size, "temperature": 1.0, "mass": 1.0}
     if method == "SGNHT":
         injected = (1 - DECAY) / step_size**0.5
-        law, _ = thermostat_law(rows, batch_size, settings, lambda z: (z, injected))
+        law, _ = thermostat_distribution(rows, batch_size, settings, lambda z: (z, injected))
     else:
         name = {"SGHMC": "symplectic_euler"}.get(method, method)
         settings["momentum_decay"] = DECAY
-        law = minibatch_law(
+        law = minibatch_distribution(
             METHODS[name], rows, batch_size, settings, state_dependent=state_dependent
         )
     return law.mean[:3], law.part(0, 3)

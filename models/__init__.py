@@ -1,7 +1,7 @@
-"""The zoo: ready programs, each a function that returns a model for `bayesnn_ppl.sample`.
+"""The zoo: functions that return ready models for `bayesnn_ppl.sample`.
 
 Installed as `bayesnn_ppl.models`. It uses the library's public names only, so each file can be
-copied as the start of a program of one's own.
+copied as the start of a model of one's own.
 """
 
 from bayesnn_ppl.models.convolutional import cifar_alexnet, lenet, medmnist_lenet

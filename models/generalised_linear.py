@@ -9,7 +9,7 @@ def linear(*, likelihood: Any = None, prior: Any = None, temperature: float = 1.
     """Bayesian linear regression: y ~ N(wᵀx + b, σ²).
 
     With a fixed noise scale and a normal prior its posterior is known in closed form, which makes
-    it the first program to try a sampler on.
+    it the first model to try a sampler on.
 
     Args:
         likelihood: default `likelihoods.gaussian()`, with a learned noise scale.

@@ -47,7 +47,7 @@ def resnet20_frn(
             f"three stages, not {depth!r}."
         )
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-        raise ValueError(f"The width must be a whole number of channels from 1 on, not {width!r}.")
+        raise ValueError(f"The width must be an integer of at least 1, not {width!r}.")
     if normalisation == "batch":
         raise ValueError(
             "Batch normalisation is refused: it normalises each image with the mean and variance "

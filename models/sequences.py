@@ -29,7 +29,7 @@ def cnn_lstm(
         classes: number of labels.
         units: units of the LSTM.
         forget_bias: constant added to the forget gate: 1 as in Haiku, 0 as in Flax.
-        vocabulary: number of tokens V; inputs are whole numbers 0 ... V − 1, shape (N, T) with
+        vocabulary: number of tokens V; inputs are integers 0 ... V − 1, shape (N, T) with
             T ≥ 8. A token outside makes the row's outputs NaN.
         prior: default `priors.normal(variance=1 / 40)` on every parameter, as in bnn_hmc.
         temperature: likelihood temperature.
@@ -70,7 +70,7 @@ def transformer(
         blocks: number of `nn.TransformerBlock`.
         hidden: width of the dense layer within a block.
         activation: of that layer, see `nn.activation_function`.
-        vocabulary: number of tokens V; inputs are whole numbers 0 ... V − 1, shape (N, T). A
+        vocabulary: number of tokens V; inputs are integers 0 ... V − 1, shape (N, T). A
             token outside makes the row's outputs NaN.
         prior: by default the gains of layer normalisation are N(1, 0.1²), its offsets N(0, 0.1²)
             and everything else is `priors.fan_in_normal()`.
@@ -148,7 +148,7 @@ class Transformer(linen.Module):
 def _require_tokens(network: Any, x: Any) -> None:
     if x.ndim != 2 or not jnp.issubdtype(x.dtype, jnp.integer):
         raise ValueError(
-            f"The network {type(network).__name__} takes tokens, whole numbers with axes (rows, "
+            f"The network {type(network).__name__} takes tokens, integers with axes (rows, "
             f"steps), but its inputs have shape {tuple(x.shape)} and type {x.dtype}. For a table "
             "of features take a model such as `mlp`; tokens that were read as decimal numbers "
             "become whole ones with `x.astype('int32')`."

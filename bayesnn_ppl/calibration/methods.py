@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.fitting.approximation import Approximation
 from bayesnn_ppl.inference.fitting.fitter import make_fit
@@ -131,8 +131,8 @@ def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
             )
         return None
     many = _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS
-    draws = whole_number(given.get("draws", _DRAWS), "`draws`", at_least=1)
-    chains = whole_number(given.get("chains", many), "`chains`", at_least=1)
+    draws = integer(given.get("draws", _DRAWS), "`draws`", at_least=1)
+    chains = integer(given.get("chains", many), "`chains`", at_least=1)
     if draws * chains < 14:
         raise ValueError(
             f"{chains} chains of {draws} draws are too few to rank a parameter among: "

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
 from bayesnn_ppl.diagnostics.prior.traced_model import Kind, forward, functions_at, inspect_prior
@@ -57,7 +57,7 @@ class Quantities:
         *,
         float64: bool,
     ) -> None:
-        self._truth, self._method = StaticProgram(truth), StaticProgram(method_model)
+        self._truth, self._method = StaticValue(truth), StaticValue(method_model)
         self._summary, self._x, self._probe = summary, x, probe
         self._given, self._float64 = dict(given), float64
         with arithmetic(float64=float64):
@@ -78,17 +78,17 @@ class Quantities:
         draws = {site: kept[names[site]] for site in run["latents"]}
         chains, number = next(iter(draws.values())).shape[:2]
         flat = {site: a.reshape(-1, *a.shape[2:]) for site, a in draws.items()}
-        found = self._measured(StaticProgram(posterior.model), flat, y)
+        found = self._measured(StaticValue(posterior.model), flat, y)
         return {name: a.reshape(chains, number) for name, a in found.items()}
 
     def _measured(
-        self, program: StaticProgram, draws: Mapping[str, Any], y: np.ndarray
+        self, model: StaticValue, draws: Mapping[str, Any], y: np.ndarray
     ) -> dict[str, np.ndarray]:
         shapes = {name: a.shape[1:] for name, a in draws.items()}
         whole = shapes == {n: tuple(s) for n, s in self._summary.latents.items()}
         with arithmetic(float64=self._float64):
             method = self._method if whole else None
-            found = _of_draws(program, method, self._kind, draws, self._x, y, self._probe)
+            found = _of_draws(model, method, self._kind, draws, self._x, y, self._probe)
             values, likelihood, prior = jax.tree.map(np.asarray, found)
         measured = self._functions(values)
         for site, index in self._elements:
@@ -121,10 +121,10 @@ class Quantities:
         }
 
 
-@partial(jax.jit, static_argnames=("program", "method", "kind"))
+@partial(jax.jit, static_argnames=("model", "method", "kind"))
 def _of_draws(
-    program: StaticProgram,
-    method: StaticProgram | None,
+    model: StaticValue,
+    method: StaticValue | None,
     kind: Kind,
     draws: Any,
     x: Any,
@@ -135,14 +135,14 @@ def _of_draws(
     key = jax.random.key(0)  # draws a y that nobody reads
 
     def one(values: Any) -> Any:
-        functions = functions_at(program.model, values, key, probe, None, 0)["values"]
+        functions = functions_at(model.value, values, key, probe, None, 0)["values"]
         if kind == "categorical":
             functions = jax.nn.softmax(functions)
-        fn = _run(program.model, values, key, x)["y"]["fn"]
+        fn = _run(model.value, values, key, x)["y"]["fn"]
         fn = fn.base_dist if isinstance(fn, PseudoLikelihood) else fn
         prior = None
         if method is not None:  # of the latent sites as they are, without temperatures
-            trace = _run(method.model, values, key, x)
+            trace = _run(method.value, values, key, x)
             prior = sum(jnp.sum(trace[n]["fn"].log_prob(value)) for n, value in values.items())
         return functions, fn.log_prob(y).sum(), prior
 

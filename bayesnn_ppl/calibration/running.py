@@ -16,9 +16,9 @@ from bayesnn_ppl.calibration.record import CalibrationFolder, Replications
 from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
 from bayesnn_ppl.calibration.result import Calibration, judged
 from bayesnn_ppl.calibration.truths import AroundData, FromPrior, Truths
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets, data_hash
-from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
 from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
@@ -121,8 +121,8 @@ def calibrate(
         kind = type(method).__name__
         raise ValueError(f"The method {kind} has no model. Build it from one, `{kind}(model)`.")
     truth_model = own if model is None else model
-    replications = whole_number(replications, "`replications`", at_least=_FEWEST)
-    seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+    replications = integer(replications, "`replications`", at_least=_FEWEST)
+    seed = integer(seed, "`seed`", at_least=0, below=2**32)
     false_alarm = _share(false_alarm)
     sampling = chosen_sampling(
         method, warmup=warmup, draws=draws, chains=chains, thinning=thinning, init=init
@@ -135,7 +135,7 @@ def calibrate(
     all_inputs = inputs if data is None else np.concatenate([inputs, inputs])
     # Refuses a truth that cannot make data, before the method is given any.
     with arithmetic(float64=float64):
-        inspect_prior(StaticProgram(truth_model), Layers(), inputs)
+        inspect_prior(StaticValue(truth_model), Layers(), inputs)
     example = prior.draw(0).y if data is None else np.concatenate([data, data])
     ready = Method(method, all_inputs, example, sampling, float64=float64)
     if ready.summary.local:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.traced_model import forward, key_of_draw, latent_values
 
@@ -37,10 +37,10 @@ def seed_of(seed: int, replication: int, stream: int) -> int:
     return int(np.random.SeedSequence([seed, replication, stream]).generate_state(1)[0])
 
 
-@partial(jax.jit, static_argnames="program")
-def _simulate(program: StaticProgram, seed: Any, replication: Any, given: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames="model")
+def _simulate(model: StaticValue, seed: Any, replication: Any, given: Any, x: Any) -> Any:
     key = key_of_draw(jax.random.key(seed), replication)
-    trace = forward(handlers.substitute(program.model, data=given), key, x)
+    trace = forward(handlers.substitute(model.value, data=given), key, x)
     return latent_values(trace), trace["y"]["value"]
 
 
@@ -56,7 +56,7 @@ class FromPrior:
     def draw(self, replication: int) -> Truth:
         with arithmetic(float64=self.float64):
             numbers = np.uint32(self.seed), np.uint32(replication)
-            found = _simulate(StaticProgram(self.model), *numbers, {}, self.x)
+            found = _simulate(StaticValue(self.model), *numbers, {}, self.x)
             return Truth(*jax.tree.map(np.asarray, found))
 
 
@@ -82,5 +82,5 @@ class AroundData:
         own = {name: a[replication] for name, a in self.parameters.items()}
         with arithmetic(float64=self.float64):
             numbers = np.uint32(self.seed), np.uint32(replication)
-            _, new = _simulate(StaticProgram(self.model), *numbers, own, self.rows)
+            _, new = _simulate(StaticValue(self.model), *numbers, own, self.rows)
             return Truth(own, np.concatenate([self.y, np.asarray(new).astype(self.y.dtype)]))

@@ -10,7 +10,7 @@ from bayesnn_ppl import __version__
 __all__ = ["COMMANDS", "METHODS", "app_for", "whole_app"]
 
 _DESCRIPTION = """\
-Bayesian neural networks as NumPyro programs.
+Bayesian neural networks as NumPyro models.
 
   bayesnn demo                         a first posterior in about a minute
   bayesnn sample mlp --data diabetes   draw from a posterior, diagnose and save it

@@ -21,7 +21,7 @@ __all__ = [
     "readable",
     "series",
     "told_names",
-    "whole_number",
+    "integer",
 ]
 
 PACKAGE = str(Path(__file__).parents[1])  # warnings name the first line outside of it
@@ -38,14 +38,14 @@ def positive(value: object, what: str) -> float:
     return number
 
 
-def whole_number(value: object, what: str, *, at_least: int, below: int | None = None) -> int:
-    """`value` as an int; TypeError unless a whole number, ValueError when it is out of range."""
+def integer(value: object, what: str, *, at_least: int, below: int | None = None) -> int:
+    """`value` as an int; TypeError unless an integer, ValueError when it is out of range."""
     try:
         number = value.__index__()  # type: ignore[attr-defined]
     except AttributeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{what} must be a whole number, not {value!r}.")
+        raise TypeError(f"{what} must be an integer, not {value!r}.")
     if number < at_least:
         raise ValueError(f"{what} must be at least {at_least}, not {number}.")
     if below is not None and number >= below:

@@ -18,7 +18,7 @@ def check_array(
 ) -> np.ndarray:
     """`values` as an array of numbers, all finite, with a leading axis of rows.
 
-    Floats become float32, or float64 where that is asked for; whole numbers become int32, so
+    Floats become float32, or float64 where that is asked for; integers become int32, so
     that arithmetic on uint8 images does not wrap. A `np.memmap` that has the type already stays on
     disk: it is read once, block by block, and of several processes each then loads its own rows.
 
@@ -37,7 +37,7 @@ def check_array(
         raise TypeError(f"`{name}` is None: `sample` needs inputs and targets.")
     if isinstance(values, Mapping):
         raise TypeError(
-            f"`{name}` is a {type(values).__name__}, and a program takes one array with an axis of "
+            f"`{name}` is a {type(values).__name__}, and a model takes one array with an axis of "
             f"rows. {_JOIN}"
         )
     try:

@@ -1,6 +1,6 @@
 """Standard normal vectors for the inside of a loop: a hash of a counter, then the inverse cdf.
 
-JAX's generator is built so that nobody tells its bits from random ones at any price, and beside
+JAX's generator is built so that nobody tells its bits from random ones at any price, and next to
 the gradient of a small network it is what a step pays for. A Langevin step needs less: normals
 that are independent as far as the statistics of a chain can tell. The seeds of the steps do come
 from JAX's generator, so that chains, draws and steps share nothing.

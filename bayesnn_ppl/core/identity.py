@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from numpyro.distributions.transforms import Transform
 from numpyro.infer.mcmc import MCMCKernel
 
-__all__ = ["StaticProgram", "describe", "fresh_kernel", "identity_key"]
+__all__ = ["StaticValue", "describe", "fresh_kernel", "identity_key"]
 
 # Functions of these are what they are for as long as the process lives.
 _LIBRARIES = frozenset(
@@ -58,9 +58,9 @@ class _ByIdentity:
 def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     """A hashable key, equal for values that make the same program when traced.
 
-    Dataclasses (programs, priors, likelihoods, Flax Linen modules), distributions, arrays,
+    Dataclasses (models, priors, likelihoods, Flax Linen modules), distributions, arrays,
     containers and kernels count by their parts. So do functions: code, defaults, and the values
-    of the closure and of the globals that the code names, so that a program which reads a global
+    of the closure and of the globals that the code names, so that a model which reads a global
     is another one after that global has changed. Libraries' functions, classes and modules count
     by identity.
     """
@@ -104,7 +104,7 @@ def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
         return _ByIdentity(value)
     if dataclasses.is_dataclass(value):
-        # A Linen module's parent is None or the unbound sentinel at the top of a program.
+        # A Linen module's parent is None or the unbound sentinel at the top of a model.
         fields = [f.name for f in dataclasses.fields(value) if f.name != "parent"]
         return (type(value), tuple((f, key(getattr(value, f, None))) for f in fields))
     if (
@@ -120,15 +120,15 @@ def identity_key(value: Any, _inside: tuple[int, ...] = ()) -> Hashable:
     return value
 
 
-class StaticProgram:
-    """A model as a static argument of jitted functions: equal to one of equal parts."""
+class StaticValue:
+    """A model, or any other value, as a static argument of jitted functions, compared by parts."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._key = identity_key(model)
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = identity_key(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StaticProgram) and self._key == other._key
+        return isinstance(other, StaticValue) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)

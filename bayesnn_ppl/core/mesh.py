@@ -8,17 +8,17 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 
 __all__ = [
     "check_mesh",
     "default_mesh",
     "device_mesh",
-    "everywhere",
+    "replicate",
     "manual_axes",
     "own_chains",
     "own_part",
-    "spread",
+    "shard",
 ]
 
 
@@ -34,8 +34,8 @@ def device_mesh(chain: int, data: int = 1, *, devices: Sequence[jax.Device] | No
     Raises:
         ValueError: fewer devices than chain × data.
     """
-    chain = whole_number(chain, "The mesh's chain axis", at_least=1)
-    data = whole_number(data, "The mesh's data axis", at_least=1)
+    chain = integer(chain, "The mesh's chain axis", at_least=1)
+    data = integer(data, "The mesh's data axis", at_least=1)
     devices = jax.devices() if devices is None else list(devices)
     if len(devices) < chain * data:
         raise ValueError(
@@ -123,19 +123,19 @@ def own_chains(mesh: Mesh, chains: int) -> tuple[int, int]:
     return before * each, (before + owners.count(mine)) * each
 
 
-def everywhere(tree: Any, mesh: Mesh) -> Any:
+def replicate(tree: Any, mesh: Mesh) -> Any:
     """Arrays that all processes have alike, on every device of the mesh; for one process as is."""
     if jax.process_count() == 1:
         return tree
-    return jax.tree.map(lambda a: spread(a, NamedSharding(mesh, P())), tree)
+    return jax.tree.map(lambda a: shard(a, NamedSharding(mesh, P())), tree)
 
 
-def spread(array: Any, sharding: NamedSharding) -> jax.Array:
+def shard(array: Any, sharding: NamedSharding) -> jax.Array:
     """An array that every process holds, on the devices of all: each puts its own part there."""
     if jax.process_count() == 1:
         return jax.device_put(array, sharding)
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-        words = spread(np.asarray(jax.random.key_data(array)), sharding)
+        words = shard(np.asarray(jax.random.key_data(array)), sharding)
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(array))
     values = np.asarray(array)
     values = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)

@@ -44,7 +44,7 @@ def read_npz(
 ) -> dict[str, np.ndarray]:
     """The arrays of an open archive; absent keys are left out, and None means all.
 
-    Sizes are read in the headers and held against each other and against `limit` before anything
+    Sizes are read in the headers and compared with each other and with `limit` before anything
     is unpacked, so that a small file cannot ask for all the memory.
 
     Args:
@@ -55,7 +55,7 @@ def read_npz(
     Raises:
         ValueError: an array is of Python objects ("Object arrays ..."), has another size than its
             header says, or all are larger than `limit`; and what `UNREADABLE` lists, where the
-            file is no archive.
+            file is not an archive.
     """
     limit = memory_limit() if limit is None else limit
     with zipfile.ZipFile(file) as archive:

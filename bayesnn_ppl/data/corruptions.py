@@ -82,7 +82,7 @@ def corrupt_dataset(dataset: Dataset, kind: str, severity: int, *, seed: int = 0
     Standardised inputs are brought back to [0, 1], corrupted by `corrupt`, and standardised again.
 
     Raises:
-        TypeError, ValueError: as `corrupt`, and if the inputs are no images in [0, 1].
+        TypeError, ValueError: as `corrupt`, and if the inputs are not images in [0, 1].
     """
     x = dataset.test.x
     if x.ndim != 4 or x.dtype.kind != "f":

@@ -70,7 +70,7 @@ from bayesnn_ppl.diagnostics.temperature.gradient_noise import (
 )
 from bayesnn_ppl.diagnostics.temperature.posterior_temperature import (
     configurational_temperature,
-    has_thermometer,
+    has_kinetic_temperature,
     read_temperatures,
 )
 from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
@@ -123,7 +123,7 @@ __all__ = [
     "function_modes",
     "function_moments",
     "function_scale",
-    "has_thermometer",
+    "has_kinetic_temperature",
     "hill_index",
     "judge_temperatures",
     "length_scale",

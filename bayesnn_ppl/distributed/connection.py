@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-_LINE_BYTES = 2**24  # of one message; more is no message of ours
+_LINE_BYTES = 2**24  # of one message; more is not a message of ours
 
 
 class Connection:

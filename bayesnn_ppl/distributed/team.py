@@ -30,7 +30,8 @@ class Team(Alone):
 
     Args:
         index, count: its place, and how many there are.
-        collective: whether their devices are one mesh, so that none can go on without the others.
+        collective: whether their devices are one mesh, so that none can continue without the
+            others.
         silence: seconds without a beat after which a process counts as lost.
         leave: called with a sentence when another process is lost; by default it is printed, and
             this process ends with status 75.

@@ -61,14 +61,14 @@ FLAGS: dict[str, Flag] = {
         "that of the whole posterior: as --set posterior_temperature=T", "posterior_temperature"
     ),
     "init_checkpoint": _refused(
-        "`bayesnn resume` and `bayesnn extend` go on with a run, and `--set init=ensemble` starts "
+        "`bayesnn resume` and `bayesnn extend` continue a run, and `--set init=ensemble` starts "
         "chains at trained networks"
     ),
     "tabulate_freq": _answered(_TAKES_ITS_TIME),
     "use_float64": Flag("as --set float64=true", switch=True),
     "step_size": Flag("as --set step_size=H, and without adaptation", "step_size"),
     "trajectory_len": Flag("as --set trajectory_length=L", "trajectory_length"),
-    "num_iterations": Flag("warm-up and draws together: as --set draws=N less the warm-up"),
+    "num_iterations": Flag("warm-up and draws together: as --set draws=N minus the warm-up"),
     "max_num_leapfrog_steps": Flag("a run whose trajectories would be longer is refused"),
     "num_burn_in_iterations": Flag("as --set warmup=N", "warmup"),
     "init_step_size": Flag(
@@ -296,5 +296,5 @@ def _number(name: str, text: Any, *, zero: bool = False) -> float:
 def _whole(name: str, text: Any) -> int:
     value = _number(name, text, zero=True)
     if not value.is_integer():
-        raise ValueError(f"--{name} takes a whole number, not `{text}`.")
+        raise ValueError(f"--{name} takes an integer, not `{text}`.")
     return int(value)

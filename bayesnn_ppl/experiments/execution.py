@@ -286,10 +286,10 @@ def resume_run(
             "`bayesnn_ppl.resume(folder, kernel, x, y)`."
         )
     limits = until(ending or EndingSettings(), probe=(folder / "probe.npz").exists())
-    program, path = run.load_model(model)
+    built, path = run.load_model(model)
     dataset = run.load_data()
     make = make_approximation if "approximation" in run.kernel else make_kernel
-    kernel, train = make(program, run.kernel), dataset.train
+    kernel, train = make(built, run.kernel), dataset.train
     made = Made(folder, run, dataset, limits=limits)
 
     def draw(**given: Any) -> Any:

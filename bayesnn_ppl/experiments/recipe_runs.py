@@ -28,7 +28,7 @@ class RecipeRun:
     Attributes:
         made: the run.
         judged: its diagnosis and scores; None where SIGTERM ended it.
-        record: which recipe it is, and each published figure beside the run's.
+        record: which recipe it is, and each published figure with the run's.
     """
 
     made: Made

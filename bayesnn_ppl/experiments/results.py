@@ -70,7 +70,7 @@ class Results:
         """Mean and standard error over seeds for each place of each arm.
 
         Rows of one cell at one place, such as kinds of corruption of one severity, are averaged
-        first: they share a training, and are no repetitions of it.
+        first: they share a training, and are not repetitions of it.
 
         Raises:
             ValueError: no cell has that metric.
@@ -183,7 +183,7 @@ def read_results(study: Study, scale: str, folder: Path) -> Results:
 def _rows(key: str, result: Mapping[str, Any], metrics: Collection[str]) -> list[dict[str, Any]]:
     """The rows of a cell; figures named `places` are a row each, at an x of its own.
 
-    JSON has no infinity, so that a metric which is not finite was stored as null; one that a row
+    JSON has no infinity, so a metric which is not finite was stored as null; one that a row
     does not have at all is missing.
     """
     figures = dict(result["figures"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.experiments.protocols.kinds import as_table
 from bayesnn_ppl.experiments.study import Cell, Study
 from bayesnn_ppl.experiments.study_cells import run_cell
@@ -30,7 +30,7 @@ _RECORD = "study.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a cell.
+    """The outcome of a cell.
 
     Attributes:
         cell: which.
@@ -63,7 +63,7 @@ def run_study(
         study: of `load_study`.
         scale: one of `SCALES`.
         folder: of this study at this scale, new or begun before.
-        run_cell: runs a cell in a folder, or goes on with what an ended process left there, and
+        run_cell: runs a cell in a folder, or resumes what an ended process left there, and
             returns its figures, JSON-ready; `places` in them, a list of {"x": ..., figures}, makes
             a row of each in the table. It must be importable, for other processes.
         jobs: cells at a time. 1 with "processes" runs all in this process.
@@ -79,7 +79,7 @@ def run_study(
         ValueError: an argument is out of range, or the folder is that of another study.
         ImportError: Dask is not installed.
     """
-    jobs = whole_number(jobs, "`jobs`", at_least=1)
+    jobs = integer(jobs, "`jobs`", at_least=1)
     if engine not in ENGINES:
         raise ValueError(f"The engine `{engine}` is unknown: there are {', '.join(ENGINES)}.")
     if scheduler is not None and engine != "dask":
@@ -138,7 +138,9 @@ def _claim(folder: Path, study: Study, scale: str) -> None:
     wanted, path = {"study": study.name, "scale": scale}, folder / _RECORD
     if not path.is_file():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"`{folder}` holds something that is no study. Choose another folder.")
+            raise ValueError(
+                f"`{folder}` holds something that is not a study. Choose another folder."
+            )
         folder.mkdir(parents=True, exist_ok=True)
         write_json(path, wanted)
     found = json.loads(path.read_text(encoding="utf-8"))

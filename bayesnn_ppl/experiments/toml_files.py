@@ -13,7 +13,7 @@ __all__ = ["Entry", "check_keys", "expect", "names", "read"]
 _WORDS = {
     str: "a text in quotes",
     bool: "true or false",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     list: "a list in brackets",
     dict: "a table",
@@ -50,7 +50,7 @@ def read(kind: str, name: str) -> Entry:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: no such name, or the file is no TOML; the sentence has the place.
+        ValueError: no such name, or the file is not a TOML; the sentence has the place.
     """
     if name.endswith(".toml"):
         path = Path(name)

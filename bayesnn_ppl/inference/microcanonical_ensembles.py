@@ -6,7 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
 from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
 from bayesnn_ppl.inference.runtime.keep import Keep
@@ -51,7 +51,7 @@ def mile(
     not to 0.1 (a smaller bias, and better predictions in 10 of 14 runs on UCI sets, by 0.06 nats in
     the median), the position is preconditioned by the variances that the warm-up finds, and the
     velocity refreshed four times on a way of length L in place of after every step (cheaper, and
-    the same law; see `MCLMC`). The paper's own is `kernel=dict(energy_variance_end=0.1,
+    the same target; see `MCLMC`). The paper's own is `kernel=dict(energy_variance_end=0.1,
     preconditioning="identity", refreshments_per_length=None)`.
 
     There is no accept step, so moments have the bias that `MCLMC` describes; chains that start in
@@ -59,7 +59,7 @@ def mile(
     posteriors, weighted equally.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         x, y: data, as for `sample`.
         chains: members of the ensemble, and chains.
         warmup_steps: steps that tune step size, preconditioner and decoherence length.
@@ -76,7 +76,7 @@ def mile(
         Sommer, Robnik, Nozadze, Seljak and Rügamer (2025), Microcanonical Langevin Ensembles,
         ICLR, arXiv:2502.06335.
     """
-    warmup_steps = whole_number(warmup_steps, "`warmup_steps`", at_least=0)
+    warmup_steps = integer(warmup_steps, "`warmup_steps`", at_least=0)
     return sample(
         MCLMC(model, steps_per_draw=steps_per_draw, **(_KERNEL | dict(kernel or {}))),
         x,

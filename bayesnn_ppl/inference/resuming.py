@@ -1,4 +1,4 @@
-"""Going on with a run on disk: `resume` after a crash or a stop, `extend` for more draws."""
+"""Continue a run on disk: `resume` after a crash or a stop, `extend` for more draws."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import PACKAGE, whole_number
+from bayesnn_ppl.core.arguments import PACKAGE, integer
 from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.distributed.clusters import connected
@@ -44,17 +44,18 @@ def resume(
     until: Mapping[str, Any] | None = None,
     cluster: Any = None,
 ) -> Posterior:
-    """Go on with a run that was ended before it had all its draws.
+    """Resume a run that was ended before it had all its draws.
 
-    On the same machine with the same versions and as many processor cores the result has the bits
-    of a run that was never ended; where versions or cores are others a warning says so. A run that
-    is complete is returned as it is.
+    On the same machine with the same versions and as many processor cores the result is
+    bit-for-bit that of a run that was never ended; where versions or cores are others a warning
+    says so. A run that is complete is returned as it is.
 
     Args:
         path: the folder given to `sample` or `fit` as `out`.
         kernel, x, y: those of the run, for `fit` the approximation; a run holds no code and no
             data.
-        mesh: another mesh than that of the run; then the law is the same, the bits are not.
+        mesh: another mesh than that of the run; then draws have the same distribution, and other
+            rounding.
         progress, callback, until: as in `sample`; R-hat and ESS need a run with a probe.
         cluster: as in `sample`. A run that ended on a cluster before it had gathered its chains
             needs one.
@@ -64,7 +65,7 @@ def resume(
         BlockingIOError: another process writes to the run.
         ValueError: kernel, model or data are not those of the run, or a file is damaged.
     """
-    return _go_on(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until, cluster))
+    return _continue(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until, cluster))
 
 
 def extend(
@@ -82,11 +83,11 @@ def extend(
 ) -> Posterior:
     """Make `draws` more draws per chain than the run was asked for.
 
-    The result has the bits of a run that was asked for all of them at once. The other arguments
-    and errors are those of `resume`.
+    The result is bit-for-bit that of a run that was asked for all of them at once. The other
+    arguments and errors are those of `resume`.
     """
-    draws = whole_number(draws, "`draws`", at_least=1)
-    return _go_on(path, _Wanted(kernel, x, y, draws, mesh, progress, callback, until, cluster))
+    draws = integer(draws, "`draws`", at_least=1)
+    return _continue(path, _Wanted(kernel, x, y, draws, mesh, progress, callback, until, cluster))
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,10 @@ class _Wanted:
     cluster: Any
 
 
-def _go_on(path: str | Path, wanted: _Wanted) -> Posterior:
+def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
     place = fetched(path)
     if current().count > 1:
-        return _go_on_together(place, wanted)
+        return _continue_together(place, wanted)
     folder = RunFolder.reopen(place)
     try:
         if isinstance(wanted.kernel, Approximation) or "approximation" in folder.config:
@@ -132,8 +133,8 @@ def _go_on(path: str | Path, wanted: _Wanted) -> Posterior:
         folder.release()
 
 
-def _go_on_together(path: Path, wanted: _Wanted) -> Posterior:
-    """`_go_on` in each of several processes."""
+def _continue_together(path: Path, wanted: _Wanted) -> Posterior:
+    """`_continue` in each of several processes."""
     if isinstance(wanted.kernel, Approximation):
         raise ValueError("A fit is made by one process: resume it in one.")
     team = current()
@@ -206,16 +207,16 @@ def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
         and (record["complete"] or record["draws"] or run["start"] not in ("drawn", "network"))
     ):
         raise ValueError(
-            f"The run `{folder.path}` has no sampler's state to go on from: it was saved from "
-            "memory, repaired, or killed before its first commit. A run that can go on is made by "
-            "`sample(..., out=...)`."
+            f"The run `{folder.path}` has no sampler's state to resume from: it was saved from "
+            "memory, repaired, or killed before its first commit. A run that can be resumed is "
+            "made by `sample(..., out=...)`."
         )
     keep = _same_keep(folder)
     until = Until.parse(wanted.until)
     if until is not None and until.watches_functions and keep.probe is None:
         raise ValueError(
             f"The run `{folder.path}` keeps no function values, so `until` cannot watch them: give "
-            "max_time alone, or sample anew with `keep=Keep(probe=...)`."
+            "max_time alone, or sample again with `keep=Keep(probe=...)`."
         )
     mesh = wanted.mesh
     if mesh is None and run["chain_method"] == "parallel":

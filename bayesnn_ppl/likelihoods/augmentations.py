@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, positive
 
 __all__ = ["NAMED", "additive_noise", "horizontal_flip", "in_turn", "named", "random_crop"]
 
@@ -85,10 +85,10 @@ def random_crop(padding: int = 4, *, mode: str = "zero") -> RandomCrop:
             standardisation the mean), "reflect" with the image's mirror image.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be; or, when the program runs, the
+        TypeError, ValueError: an argument is not what it must be; or, when the model runs, the
             inputs are not images (B, height, width, channels).
     """
-    padding = whole_number(padding, "`padding` of random_crop", at_least=1)
+    padding = integer(padding, "`padding` of random_crop", at_least=1)
     if mode not in _MODES:
         raise ValueError(
             f"`mode` of random_crop must be one of {_MODES}, not {mode!r}. "

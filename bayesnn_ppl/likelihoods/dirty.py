@@ -1,7 +1,7 @@
-"""Dirty likelihoods: practices of deep learning that are no likelihood of the data.
+"""Dirty likelihoods: practices of deep learning that are not a likelihood of the data.
 
 Class weights and label smoothing change what the observations count for, augmentation and dropout
-what they are observations of, so that the "posterior" is not one given these data under any model
+what they are observations of, so the "posterior" is not one given these data under any model
 of them. Wenzel et al. call that a dirty likelihood, and a suspect of the cold-posterior effect.
 Here it goes by that name.
 """
@@ -151,7 +151,7 @@ def dirty_likelihood(
     count otherwise, else `DirtyInputs`, and its model which augmentation and dropout.
 
     The expectation is taken by one a and z for each row and step, with fresh keys of the chain's
-    own stream, so that a run goes on with the same bits. Minibatch kernels need no more than an
+    own stream, so a resumed run is bit-for-bit identical. Minibatch kernels need no more than an
     unbiased gradient, though its noise is larger, and widens what they draw as that of the
     minibatch does; a temperature T of the whole posterior is that of the expectation above. Kernels
     of the whole data, evidences and control variates need its value and refuse. `MAP` and

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.metrics.ood import uncertainty
 
 ACQUISITIONS = ("mutual_information", "entropy", "max_probability", "epistemic", "random")
@@ -26,7 +26,7 @@ def acquisition(
       Gaussian predictive distribution, ½ log(1 + v_e/v_a) with the variance
       v_e of the mean over draws and that of the noise, v_a.
     - `entropy` of the averaged class probabilities, in nats; labels only.
-    - `max_probability`: 1 less the largest class probability; labels only.
+    - `max_probability`: 1 minus the largest class probability; labels only.
     - `epistemic`: variance of the mean over draws, squared units; of labels, that of the class
       probabilities, summed over classes.
     - `random`: uniform numbers, the control that every rule must beat.
@@ -68,7 +68,7 @@ def highest(scores: Any, count: int) -> NDArray[np.intp]:
         ValueError: there are not so many, or a score is NaN.
     """
     values = np.asarray(scores, dtype=np.float64)
-    count = whole_number(count, "`count`", at_least=1)
+    count = integer(count, "`count`", at_least=1)
     if values.ndim != 1 or count > values.size:
         raise ValueError(
             f"`scores` has shape {values.shape}, but {count} rows of a vector are to be chosen."

@@ -83,7 +83,7 @@ def class_labels(value: ArrayLike, probabilities: NDArray) -> NDArray[np.intp]:
             f"{probabilities.shape[:-1]}. Pass class numbers, not one-hot vectors."
         )
     if array.dtype.kind not in "iub" and not np.array_equal(array, np.round(array)):
-        raise TypeError("`labels` holds values that are no integers. Pass class numbers.")
+        raise TypeError("`labels` holds values that are not integers. Pass class numbers.")
     if array.min() < 0 or array.max() >= classes:
         raise ValueError(
             f"`labels` runs from {array.min()} to {array.max()}, but there are {classes} classes, "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl import references
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
 from bayesnn_ppl.metrics.checks import same_rows
 from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
@@ -38,7 +38,7 @@ def compare(
 
     Args:
         posteriors: name -> posterior, of one kind of target in one unit.
-        x: inputs, leading axis N. Without x and y, the probe that all runs kept; where the program
+        x: inputs, leading axis N. Without x and y, the probe that all runs kept; where the model
             or the weights of a posterior are missing, its probe must be these rows, and what was
             kept there is scored.
         y: targets in the training units, leading axis N.
@@ -61,7 +61,7 @@ def compare(
     if len(posteriors) < 2:
         raise ValueError("A comparison needs two posteriors at least; `evaluate` scores one.")
     require_variant(variant)
-    samples = whole_number(samples, "`samples`", at_least=2)
+    samples = integer(samples, "`samples`", at_least=2)
     named = reference if isinstance(reference, str) else "the reference"
     if isinstance(reference, str) and reference not in posteriors:
         if reference not in references.names():
@@ -136,7 +136,7 @@ def _rows(posteriors: Mapping[str, Any], x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _can_predict(posterior: Any) -> bool:
-    """Whether program and weights are there."""
+    """Whether model and weights are there."""
     return getattr(posterior, "model", posterior) is not None and (
         getattr(posterior, "has_weights", True)
     )
@@ -148,7 +148,7 @@ def _probe(posterior: Any) -> tuple[Any, Any]:
 
 
 def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
-    """At x, by the program or, where `kept` or there is none, from what the run kept."""
+    """At x, by the model or, where `kept` or there is none, from what the run kept."""
     able = _can_predict(posterior)
     if able and not kept:
         return _Known(posterior.predict(x))
@@ -157,14 +157,14 @@ def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
         return _Known(posterior.predict(), recorded=True)
     if able:
         return _Known(posterior.predict(x))
-    missing = "program" if getattr(posterior, "has_weights", True) else "weights"
+    missing = "model" if getattr(posterior, "has_weights", True) else "weights"
     other = y_kept is not None
     why = "kept function values at other rows" if other else "kept no function values with targets"
     raise ValueError(
         f"`{name}` has no {missing} to predict these {len(y)} rows with, and {why}. "
         + (
-            "Give the program: `load(path, model=...)`, or `--model FILE.py:NAME` in a shell."
-            if missing == "program"
+            "Give the model: `load(path, model=...)`, or `--model FILE.py:NAME` in a shell."
+            if missing == "model"
             else "Compare at the rows that it kept, or sample with its weights kept."
         )
     )

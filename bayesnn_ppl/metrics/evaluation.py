@@ -44,8 +44,8 @@ def evaluate(
     interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
     over elements except `nll_mixture`, which is the joint density of a whole row. What the
     likelihood masks counts in none of them, and what it says is censored in `nll_mixture` alone,
-    as a probability: a bound is no target. Where nothing else is there, that is the one score.
-    Classification: `accuracy`, and beside it what giving all rows the most frequent label has,
+    as a probability: a bound is not a target. Where nothing else is there, that is the one score.
+    Classification: `accuracy`, and with it what giving all rows the most frequent label has,
     `base_rate`, and the mean over classes, `balanced_accuracy`; `nll`, `brier`, the three published
     calibration errors, and the mean predictive `entropy` and `mutual_information`. `by_class` has
     the recall and precision of each class.
@@ -56,7 +56,7 @@ def evaluate(
     Args:
         posterior: an object whose `predict(x)` gives a prediction in the data's units.
         x: inputs, leading axis N. Without x and y, the probe of the run is scored from what the
-            run kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no program.
+            run kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no model.
             Quantiles and samples are then those of the one predictive sample of each draw.
         y: targets in the training units, leading axis N; scores are in the data's units.
         reference: another posterior, trained on targets in the same units; or averaged class

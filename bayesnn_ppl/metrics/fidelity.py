@@ -20,7 +20,7 @@ def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:
         probabilities, reference: averaged probabilities of one shape (..., K).
 
     Raises:
-        ValueError: shapes differ, or they are no probabilities.
+        ValueError: shapes differ, or they are not probabilities.
     """
     p = class_probabilities(probabilities)
     q = class_probabilities(reference, "reference")
@@ -37,7 +37,7 @@ def total_variation(probabilities: ArrayLike, reference: ArrayLike) -> float:
         probabilities, reference: averaged probabilities of one shape (..., K).
 
     Raises:
-        ValueError: shapes differ, or they are no probabilities.
+        ValueError: shapes differ, or they are not probabilities.
     """
     p = class_probabilities(probabilities).astype(np.float64)
     q = class_probabilities(reference, "reference").astype(np.float64)
@@ -74,7 +74,7 @@ def wasserstein(samples: ArrayLike, reference: ArrayLike) -> float:
     x, z = np.sort(x, axis=0), np.sort(z, axis=0)
     if len(x) == len(z):
         return float(np.mean(np.abs(x - z)))
-    # Steps in units of 1 / (S S'), so that they are whole numbers and ties are exact.
+    # Steps in units of 1 / (S S'), so that they are integers and ties are exact.
     steps = np.union1d(np.arange(len(x) + 1) * len(z), np.arange(len(z) + 1) * len(x))
     below, width = steps[:-1], np.diff(steps) / (len(x) * len(z))
     distance = np.abs(x[below // len(z)] - z[below // len(x)])

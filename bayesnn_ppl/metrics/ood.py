@@ -92,7 +92,7 @@ def evaluate_ood(posterior: Any, x_in: Any, x_out: Any, *, score: Score = "entro
         x_in: inputs from the training distribution, leading axis n, in the training units.
         x_out: inputs from elsewhere, leading axis m, put into the same units.
         score: "entropy" of the averaged class probabilities; "mutual_information" of label and
-            parameters; "max_probability", 1 less the largest class probability; or "epistemic",
+            parameters; "max_probability", 1 minus the largest class probability; or "epistemic",
             the variance of the mean over draws, the only one of a regression (for labels, of the
             class probabilities, summed over classes).
 

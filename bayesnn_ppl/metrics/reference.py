@@ -27,7 +27,7 @@ class Reference:
     Raises:
         ValueError: the probabilities are none, or there is not one row each, or rows are negative
             or repeated.
-        TypeError: the rows are no integers.
+        TypeError: the rows are not integers.
     """
 
     probabilities: NDArray[Any]
@@ -55,7 +55,7 @@ class Reference:
 
         Raises:
             ValueError: none of the rows has a reference prediction, or one is negative.
-            TypeError: they are no integers.
+            TypeError: they are not integers.
         """
         wanted = _row_numbers(rows)
         order = np.argsort(self.rows)

@@ -1,8 +1,8 @@
-"""The model contract, and the program that `bayesian_network` builds.
+"""The model contract, and the model that `bayesian_network` builds.
 
-A model is a NumPyro program `model(x, y=None, *, batch_size=None)`: `x` has leading axis N;
+A model is a function of NumPyro, `model(x, y=None, *, batch_size=None)`: `x` has leading axis N;
 one plate `"data"` of size N with `subsample_size=batch_size`; one observed site `"y"`.
-`bayesian_network` builds such a program; a hand-written one is as good.
+`bayesian_network` builds such a model; a hand-written one is as good.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def minibatch(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Any, Any]:
 
     Args:
         x: shape (N, ...).
-        y: shape (N, ...), or None when the program predicts.
+        y: shape (N, ...), or None when the model predicts.
 
     Returns:
         `(x, y)`, each with leading axis B, the plate's subsample size.
@@ -47,7 +47,7 @@ def minibatch(x: ArrayLike, y: ArrayLike | None = None) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class BayesianNetwork:
-    """The program that `bayesian_network` builds: a value, equal to another of equal parts."""
+    """The model that `bayesian_network` builds: a value, equal to another of equal parts."""
 
     network: Any
     prior: Prior
@@ -63,7 +63,7 @@ class BayesianNetwork:
         self.likelihood.check_inputs(x)
 
     def __call__(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
-        """Run the program on x (N, ...) and, to observe, y (N, ...)."""
+        """Run the model on x (N, ...) and, to observe, y (N, ...)."""
         likelihood = self.likelihood
         key = training_key() if likelihood.noisy and y is not None else None
         layers_key, inputs_key = (None, None) if key is None else jax.random.split(key)
@@ -89,7 +89,7 @@ def _one_row_each(outputs: Any, rows: int) -> Any:
         raise ValueError(
             f"The network returns a {type(outputs).__name__}{count}, but a likelihood needs one "
             "array (rows, outputs). Join several outputs inside the network, "
-            "`jnp.concatenate([a, b], axis=-1)`, or write the program by hand and give each "
+            "`jnp.concatenate([a, b], axis=-1)`, or write the model by hand and give each "
             "output its part of the distribution."
         )
     if outputs.shape[:1] != (rows,):
@@ -109,7 +109,7 @@ def bayesian_network(
     temperature: float = 1.0,
     name: str = "net",
 ) -> BayesianNetwork:
-    """A Bayesian neural network as a NumPyro program `model(x, y=None, *, batch_size=None)`.
+    """A Bayesian neural network as a NumPyro model `model(x, y=None, *, batch_size=None)`.
 
     Args:
         network: a Flax Linen module, an instance of a Flax NNX module, or a function of `rngs`
@@ -121,8 +121,8 @@ def bayesian_network(
         name: prefix of the network's sites.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be. The prior is held against the
-            parameters when the program first runs, since only then their shapes are known.
+        TypeError, ValueError: an argument is not what it must be. The prior is checked against the
+            parameters when the model first runs, since only then their shapes are known.
 
     Example:
         >>> import bayesnn_ppl as bnn
@@ -135,7 +135,7 @@ def bayesian_network(
         if callable(likelihood):
             hint = " Call it: `likelihoods.gaussian()`, not `likelihoods.gaussian`."
         elif isinstance(likelihood, str):
-            hint = " A name is no likelihood: `likelihoods.gaussian()` makes one."
+            hint = " A name is not a likelihood: `likelihoods.gaussian()` makes one."
         raise TypeError(
             f"The likelihood must come from `bayesnn_ppl.likelihoods`, not {likelihood!r}.{hint}"
         )
@@ -170,7 +170,7 @@ def _check_class(network: type) -> None:
 
 
 def check_inputs(model: Any, x: np.ndarray) -> None:
-    """Raise ValueError where the program itself says that rows of `x` cannot be its inputs."""
+    """Raise ValueError where the model itself says that rows of `x` cannot be its inputs."""
     while isinstance(model, ColdModel):
         model = model.model
     check = getattr(model, "check_inputs", None)

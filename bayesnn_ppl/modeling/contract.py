@@ -21,7 +21,7 @@ from bayesnn_ppl.modeling.discrete_latents import check_discrete
 from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, network_advice
 from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = [
     "RANDOM_DENSITY",
@@ -33,27 +33,25 @@ __all__ = [
 ]
 
 # Parts of errors of methods that need the density itself.
-RANDOM_DENSITY = (
-    "The program's log density is random in training (augmented inputs, or live dropout)"
-)
+RANDOM_DENSITY = "The model's log density is random in training (augmented inputs, or live dropout)"
 WITHOUT_NOISE = "or the likelihood without augmentation and dropout."
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """What one abstract run of a program on its data shows.
+    """What one abstract run of a model on its data shows.
 
     Attributes:
         latents: shapes of the latent sites, by NumPyro's names.
         parameters: the names among them that are network parameters.
-        likelihood_temperature, posterior_temperature: 1 where the program sets none.
+        likelihood_temperature, posterior_temperature: 1 where the model sets none.
         observed: the distribution class of the site `"y"`, by name; of a pseudo-likelihood both,
             what it trains by and what it predicts by.
         discrete: whether its support is.
         local: the latent sites with values of single training rows: those inside the plate
             `"data"`, and those whose shape changes with the number of rows.
-        discrete_latents: the latent sites of whole numbers that the kernel moves, and how many
-            values each has: 0, 1, ... up to that number less one.
+        discrete_latents: the integer latent sites that the kernel moves, and how many
+            values each has: 0, 1, ... up to that number minus one.
         stored: the sites whose values are kept of a draw, latent and deterministic.
         noisy: whether the log density is random in training, as with augmented inputs.
     """
@@ -73,10 +71,10 @@ class ModelSummary:
 def inspect_model(
     model: Model, x: np.ndarray, y: np.ndarray, *, kernel: Any = None, all_rows: bool = True
 ) -> ModelSummary:
-    """Run the program once on shapes, and hold it against the model contract.
+    """Run the model once on shapes, and check it against the model contract.
 
     Args:
-        model: the NumPyro program.
+        model: the NumPyro model.
         x: inputs (N, ...), finite.
         y: targets (N, ...), finite.
         kernel: what is to move the latent sites; None for what follows gradients.
@@ -86,7 +84,7 @@ def inspect_model(
         ValueError: rows of x and y differ in number, rows of x that the likelihood refuses, no
             plate `"data"` of size N, no observed site `"y"`, a `y` that does not have the shape or
             lies outside the support of its distribution, a network parameter without a prior, a
-            discrete latent site that the kernel cannot move, no latent site at all, or a program
+            discrete latent site that the kernel cannot move, no latent site at all, or a model
             that runs neither without `y` nor with another number of rows, as predictions do.
     """
     if x.shape[0] != y.shape[0]:
@@ -148,14 +146,14 @@ def observed_distribution(model: Model, x: np.ndarray) -> Any:
 def _abstract_trace(
     model: Model, x: np.ndarray | jax.ShapeDtypeStruct, y: np.ndarray | None
 ) -> tuple[dict[str, Any], bool]:
-    """The sites, and whether the program took a key for noise of its training."""
+    """The sites, and whether the model took a key for noise of its training."""
     trace: dict[str, Any] = {}
     noisy = False
 
     def run(x: Any, y: Any) -> None:
         nonlocal noisy
         drawn = handlers.substitute(model, substitute_fn=undrawn)
-        keyed = KeyedProgram(drawn, jax.random.key(0))
+        keyed = KeyedModel(drawn, jax.random.key(0))
         with handlers.trace() as found, handlers.seed(rng_seed=jax.random.key(0)):
             noisy = keyed.run(x, y)
         trace.update(found)
@@ -164,22 +162,22 @@ def _abstract_trace(
         jax.eval_shape(run, x, y)
     except jax.errors.ConcretizationTypeError as error:
         raise ValueError(
-            "The program lets values of `x` or `y` decide a shape or a Python branch, and cannot "
-            "be compiled for other data of their shape. Compute such values outside the program. "
+            "The model lets values of `x` or `y` decide a shape or a Python branch, and cannot "
+            "be compiled for other data of their shape. Compute such values outside the model. "
             f"JAX says: {str(error).splitlines()[0]}"
         ) from error
-    except FlaxError as error:  # of a network that the program declares by NumPyro's primitives
+    except FlaxError as error:  # of a network that the model declares by NumPyro's primitives
         raise ValueError(
-            f"A network of the program fails. {network_advice(error)} It says: {in_short(error)}"
+            f"A network of the model fails. {network_advice(error)} It says: {in_short(error)}"
         ) from error
     return trace, noisy
 
 
 def _growing_latents(model: Model, x: np.ndarray, latents: Mapping[str, Any]) -> set[str]:
-    """The latent sites whose shape changes with the rows; ValueError if the program cannot run.
+    """The latent sites whose shape changes with the rows; ValueError if the model cannot run.
 
     Predictions have other rows than the training data and no `y`. Twice as many rows, so that a
-    program may have its rows in groups.
+    model may have its rows in groups.
     """
     try:
         trace = _prediction_trace(model, x, 2 * len(x))
@@ -199,18 +197,18 @@ def _prediction_trace(model: Model, x: np.ndarray, rows: int) -> dict[str, Any]:
 
 
 def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
-    """A sentence on a program that ran on the training data and not with other rows."""
+    """A sentence on a model that ran on the training data and not with other rows."""
     try:
         _prediction_trace(model, x, len(x))
     except Exception:
         return (
-            "The program cannot predict: it fails at `x` without `y`. Give `y` the default None, "
+            "The model cannot predict: it fails at `x` without `y`. Give `y` the default None, "
             f'and use it only in `numpyro.sample("y", ..., obs=y)`. It says: {in_short(error)}'
         )
     return (
-        f"The program runs with the {len(x)} rows of `x` and with no other number of rows, so it "
+        f"The model runs with the {len(x)} rows of `x` and with no other number of rows, so it "
         "cannot predict, be diagnosed or take minibatches. Take sizes from `x.shape[0]`; an array "
-        "of values for each row that stands outside the program must become columns of `x`, and "
+        "of values for each row that stands outside the model must become columns of `x`, and "
         f"be taken from them inside. With {2 * len(x)} rows it says: {in_short(error)}"
     )
 
@@ -252,7 +250,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
     if tuple(fn.shape()) != y.shape:
         raise ValueError(
             f'The site "y" has shape {tuple(fn.shape())}, but the data `y` have shape {y.shape}: '
-            "NumPyro would broadcast one against the other without a word. "
+            "NumPyro would broadcast one against the other silently. "
             + (
                 "Flatten the targets: `y[:, 0]`."
                 if y.ndim == 2 and y.shape[1] == 1

@@ -1,4 +1,4 @@
-"""Latent sites of whole numbers: which kernels move them, and the program with them held."""
+"""Integer latent sites: which kernels move them, and the model with them held."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = ["check_discrete", "constrained", "drawn"]
 
-# They share a draw between steps for whole numbers and HMC for the rest. 0.21 has no `Gibbs`.
+# They share a draw between steps for integer sites and HMC for the rest. 0.21 has no `Gibbs`.
 _MOVERS = tuple(
     getattr(infer, name)
     for name in ("DiscreteHMCGibbs", "Gibbs", "HMCGibbs", "MixedHMC")
@@ -47,7 +47,7 @@ def check_discrete(latents: Mapping[str, Any], kernel: Any) -> dict[str, int]:
             f"The latent sites {list(found)[:4]} are discrete: the log density has no gradient in "
             f"them to follow, and {who} cannot move them. On a small network "
             "`sample(DiscreteHMCGibbs(NUTS(model)), ...)` or `sample(MixedHMC(HMC(model)), ...)`, "
-            "of numpyro.infer, move them beside the others; for a larger one relax them "
+            "of numpyro.infer, move them together with the others; for a larger one relax them "
             "(`priors.bernoulli_weights(relaxed_temperature=...)`), or sum over them in the model."
         )
     counts = {name: _values(fn) for name, fn in found.items()}
@@ -92,7 +92,7 @@ def _described(fn: Any) -> str:
 def drawn(
     model: Model, names: Sequence[str], strategy: Any, key: Any, args: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """Values of the named sites, by the strategy where it has any, else from the program itself."""
+    """Values of the named sites, by the strategy where it has any, else from the model itself."""
     seeded = handlers.substitute(handlers.seed(clean(model), key), substitute_fn=strategy)
     trace = handlers.trace(seeded).get_trace(*args)
     return {name: trace[name]["value"] for name in names}
@@ -108,7 +108,7 @@ def constrained(
 ) -> dict[str, Any]:
     """The constrained values at one point z, in which discrete sites have their own.
 
-    NumPyro's `constrain_fn` knows no map for whole numbers, so they are held.
+    NumPyro's `constrain_fn` knows no map for integers, so they are held.
     """
     model, values = clean(model), {name: z[name] for name in discrete}
     if values:

@@ -103,6 +103,6 @@ def _check_met(dropout: Any, met: list[str]) -> None:
     for name, _ in dropout if isinstance(dropout, tuple) else ():
         if name not in met:
             raise ValueError(
-                f"`dropout` names `{name}`, which is no dense or convolutional layer of the "
+                f"`dropout` names `{name}`, which is not a dense or convolutional layer of the "
                 f"network. {near_misses(name, natural(set(met)))}"
             )

@@ -1,4 +1,4 @@
-"""Starts by the initialisers of a program's networks, of trainings and of chains."""
+"""Starts by the initialisers of a model's networks, of trainings and of chains."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,7 +11,7 @@ from numpyro.distributions.transforms import biject_to
 from numpyro.infer import init_to_median, init_to_sample
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.modeling.training_noise import clean
 
 __all__ = [
@@ -44,7 +44,7 @@ def start_position(
     """Unconstrained values of a draw from the prior, or by the initialisers of Flax.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         latents: its latent sites.
         start: "prior" or "network".
         key: of the draw.
@@ -87,20 +87,20 @@ def member_starts(
     model: Callable[..., Any], latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
 ) -> dict[str, Any]:
     """Where members would start: site -> unconstrained values (members, ...)."""
-    return _member_starts(StaticProgram(model), latents, start, keys, x, y)
+    return _member_starts(StaticValue(model), latents, start, keys, x, y)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _member_starts(
-    program: StaticProgram, latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
+    model: StaticValue, latents: tuple[str, ...], start: str, keys: Any, x: Any, y: Any
 ) -> dict[str, Any]:
-    return jax.vmap(lambda key: start_position(program.model, latents, start, key, x, y))(keys)
+    return jax.vmap(lambda key: start_position(model.value, latents, start, key, x, y))(keys)
 
 
 def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bool]:
     """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
 
-    The program is run on shapes alone, where only values made inside it are traced: a Linen
+    The model is run on shapes alone, where only values made inside it are traced: a Linen
     module draws them there, as does a function that builds an NNX module, and such a module itself
     has drawn them when it was built.
     """
@@ -130,7 +130,7 @@ def check_initialised(
     if not sites:
         raise ValueError(
             f"With {word} {who} start where the network's initialisers say, but the "
-            "program declares no Flax network with a prior on each parameter: it writes its "
+            "model declares no Flax network with a prior on each parameter: it writes its "
             f"weights out, or has a prior that spans several parameters. {instead}."
         )
     if several and not any(sites.values()):

@@ -94,7 +94,7 @@ def random_network(
         f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
         f"{type(network).__name__}. A function may build one of the latter, `lambda rngs: "
         "Net(rngs=rngs)`; any other has no parameters to put a prior on: sample them in a NumPyro "
-        "program of your own."
+        "model of your own."
     )
 
 

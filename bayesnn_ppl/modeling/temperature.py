@@ -33,9 +33,9 @@ _JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 class _JacobianAware(Messenger):
-    """Knows the Jacobians of constrained sites from the program's own factors.
+    """Knows the Jacobians of constrained sites from the model's own factors.
 
-    NumPyro adds a Jacobian as a factor `_<site>_log_det` from inside the program, so that a plain
+    NumPyro adds a Jacobian as a factor `_<site>_log_det` from inside the model, so that a plain
     `handlers.scale` would temper it too, and the result would not be the density of
     [p(D|θ) p(θ)]^{1/T} under any parametrisation.
     """
@@ -109,7 +109,7 @@ class tempered(_Tempering):  # noqa: N801 - a context manager, named as numpyro'
         temperature: T > 0; 1 is Bayes.
 
     Raises:
-        ValueError: T is not positive and finite, or (when the program runs) an observed site
+        ValueError: T is not positive and finite, or (when the model runs) an observed site
             already has a temperature.
 
     Example:
@@ -135,16 +135,16 @@ class _Cold(_Tempering):
 
 
 class SiteWeights(_JacobianAware):
-    """The program with weights on its log densities, for a sampler that sees a few rows at a time.
+    """The model with weights on its log densities, for a sampler that sees a few rows at a time.
 
     Args:
-        model: the program, given the rows of a minibatch as its data.
+        model: the NumPyro model, given the rows of a minibatch as its data.
         data: weight of the sites inside the plate "data", such as N/B.
         share: weight of all others, 1 unless several minibatches are added up.
         temperature: T of a target exp(-U/T), by which Jacobians count in U, beside their share.
 
     Raises:
-        ValueError: (when the program runs) a site is tempered by `cold`, and T is not 1.
+        ValueError: (when the model runs) a site is tempered by `cold`, and T is not 1.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class SiteWeights(_JacobianAware):
 
 @dataclass(frozen=True)
 class ColdModel:
-    """A program whose whole log density counts with weight 1/T; made by `cold`."""
+    """A model whose whole log density counts with weight 1/T; made by `cold`."""
 
     model: Model
     temperature: float
@@ -192,20 +192,20 @@ class ColdModel:
 
 
 def cold(model: Model, temperature: float) -> ColdModel:
-    """Temper the whole posterior of a program: target ∝ [p(D|θ) p(θ)]^{1/T}.
+    """Temper the whole posterior of a model: target ∝ [p(D|θ) p(θ)]^{1/T}.
 
-    The densities of the program's own sites are scaled; the Jacobians of the maps to
+    The densities of the model's own sites are scaled; the Jacobians of the maps to
     unconstrained space keep weight 1. With T ≠ 1 and latent sites besides the network's
     parameters (a noise scale, a hierarchical scale) the result therefore depends on how the
-    program is parametrised; `sample` warns when that is so.
+    model is parametrised; `sample` warns when that is so.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         temperature: T > 0; below 1 is "cold" in the sense of Wenzel et al. (2020).
 
     Raises:
         ValueError: T is not positive and finite, or the model is already cold, or (when the
-            program runs) its likelihood is already tempered.
+            model runs) its likelihood is already tempered.
 
     References:
         Wenzel et al. (2020), arXiv:2002.02405, eq. 1.

@@ -1,6 +1,6 @@
-"""Random keys for programs that are random in training: augmented inputs, live dropout.
+"""Random keys for models that are random in training: augmented inputs, live dropout.
 
-The log density of such a program is a number that is drawn anew at each evaluation. Only methods
+The log density of such a model is a number that is drawn anew at each evaluation. Only methods
 that want no more than an unbiased gradient may evaluate it, and they say so by giving it a key.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["KeyedProgram", "clean", "training_key"]
+__all__ = ["KeyedModel", "clean", "training_key"]
 
 
 @dataclass
@@ -26,12 +26,12 @@ _SOURCE: ContextVar[_Source | None] = ContextVar("bayesnn_ppl_training_keys", de
 
 
 def training_key() -> Any:
-    """A random key of this evaluation of the program, or None where it is to run without noise.
+    """A random key of this evaluation of the model, or None where it is to run without noise.
 
-    For a program of your own that augments its inputs in training: ask for a key where `y` is
+    For a model of your own that augments its inputs in training: ask for a key where `y` is
     given, and transform the rows if it is not None. Each call gives another key. Each step of a
     minibatch kernel, and of the trainings of `MAP` and `Ensemble`, has keys of its own; with a key
-    the program must stay a sum over rows.
+    the model must stay a sum over rows.
 
     Raises:
         ValueError: the density is evaluated by a method that needs a fixed one.
@@ -50,7 +50,7 @@ def training_key() -> Any:
     source = _SOURCE.get()
     if source is None:
         raise ValueError(
-            "The log density of this program is random (augmented inputs, or live dropout), and "
+            "The log density of this model is random (augmented inputs, or live dropout), and "
             "here it is evaluated without a key: a kernel of the whole data, an evidence or a "
             "surface needs one fixed number at each position. Sample it with a minibatch "
             "kernel such as `bnn.kernels.SGHMC`, train it with `MAP` or `Ensemble`, or use the "
@@ -63,12 +63,12 @@ def training_key() -> Any:
 
 
 @dataclass(frozen=True)
-class KeyedProgram:
-    """A program whose `training_key()` comes of a key of this evaluation.
+class KeyedModel:
+    """A model whose `training_key()` is a key of this evaluation.
 
     Attributes:
-        model: the program.
-        key: a PRNG key, or None: the program runs without its noise.
+        model: the NumPyro model.
+        key: a PRNG key, or None: the model runs without its noise.
     """
 
     model: Callable[..., Any]
@@ -78,7 +78,7 @@ class KeyedProgram:
         self.run(*args, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> bool:
-        """Run the program, and say whether it took a key."""
+        """Run the model, and say whether it took a key."""
         source = _Source(self.key)
         token = _SOURCE.set(source)
         try:
@@ -88,6 +88,6 @@ class KeyedProgram:
         return source.taken > 0
 
 
-def clean(model: Callable[..., Any]) -> KeyedProgram:
-    """The program without its noise, for its sites, shapes and starts; never for its density."""
-    return KeyedProgram(model, None)
+def clean(model: Callable[..., Any]) -> KeyedModel:
+    """The model without its noise, for its sites, shapes and starts; never for its density."""
+    return KeyedModel(model, None)

@@ -182,17 +182,17 @@ def _backward(strides: Any, padding: Any, saved: tuple[Any, Any], gradient: Any)
 convolve.defvjp(_forward, _backward)
 
 
-def _spread(gradient: Any, strides: Any) -> list[int]:
-    """The length of each space axis of the gradient, spread by the stride."""
+def _dilated_lengths(gradient: Any, strides: Any) -> list[int]:
+    """The length of each space axis of the gradient, dilated by the stride."""
     return [(gradient.shape[1 + a] - 1) * stride + 1 for a, stride in enumerate(strides)]
 
 
 def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, padding: Any) -> Any:
-    """∂L/∂x: the gradient, spread by the stride, with the kernel turned round and transposed."""
-    axes, spread = range(len(strides)), _spread(gradient, strides)
+    """∂L/∂x: the gradient, dilated by the stride, with the kernel turned round and transposed."""
+    axes, dilated = range(len(strides)), _dilated_lengths(gradient, strides)
     # Chosen such that the output has the size of x; negative where padding was cut off.
     pads = [
-        (kernel.shape[a] - 1 - padding[a][0], space[a] - spread[a] + padding[a][0]) for a in axes
+        (kernel.shape[a] - 1 - padding[a][0], space[a] - dilated[a] + padding[a][0]) for a in axes
     ]
     turned = lax.rev(kernel, tuple(axes)).swapaxes(-1, -2)
     return lax.conv_general_dilated(
@@ -207,10 +207,12 @@ def _input_gradient(gradient: Any, kernel: Any, space: Any, strides: Any, paddin
 
 def _kernel_gradient(gradient: Any, x: Any, size: Any, strides: Any, padding: Any) -> Any:
     """∂L/∂w: x with the gradient as kernel, where channels and rows of x have changed roles."""
-    axes, spread = range(len(strides)), _spread(gradient, strides)
+    axes, dilated = range(len(strides)), _dilated_lengths(gradient, strides)
     # Chosen such that the output has the size of the kernel; negative where the last rows of x
     # were never reached.
-    pads = [(padding[a][0], size[a] - 1 + spread[a] - x.shape[1 + a] - padding[a][0]) for a in axes]
+    pads = [
+        (padding[a][0], size[a] - 1 + dilated[a] - x.shape[1 + a] - padding[a][0]) for a in axes
+    ]
     rows_last = (*range(1, x.ndim - 1), 0, x.ndim - 1)
     result = lax.conv_general_dilated(
         x.swapaxes(0, -1),

@@ -1,4 +1,4 @@
-"""Programs whose network is replaced by its first-order expansion in the weights."""
+"""Models whose network is replaced by its first-order expansion in the weights."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from bayesnn_ppl.core.identity import describe
 
 @dataclass(frozen=True)
 class Linearised:
-    r"""A program whose network f(x, θ) is f(x, θ*) + J(x)(θ - θ*); made by `linearised_at`.
+    r"""A model whose network f(x, θ) is f(x, θ*) + J(x)(θ - θ*); made by `linearised_at`.
 
     Attributes:
-        model: the program.
+        model: the NumPyro model.
         parameters: θ*, dotted name of the network's parameter -> value.
         forward: whether the network has forward-mode derivatives in those that move; otherwise
             J v is the transpose of v ↦ Jᵀv, at a half more, and through a recurrent layer at a
@@ -79,11 +79,11 @@ def _expanded(output: Any, centre: Any, params: Any, forward: bool) -> Any:
 def linearised_at(
     model: Any, values: Mapping[str, Any], x: Any, moving: Collection[str] | None = None
 ) -> Linearised:
-    """The program with its network expanded to first order around values of all latent sites.
+    """The model with its network expanded to first order around values of all latent sites.
 
     Args:
-        model: the program, which calls one Linen network.
-        values: latent site -> value θ*, in the program's space.
+        model: the NumPyro model, which calls one Linen network.
+        values: latent site -> value θ*, in the model's space.
         x: inputs, to find the network by.
         moving: latent sites that will have other values; None for all.
     """
@@ -99,7 +99,7 @@ def linearised_at(
 
 
 def _network_parameters(model: Any, values: Mapping[str, Any], x: Any) -> dict[str, np.ndarray]:
-    """Dotted name -> value of the parameters of the network that the program calls."""
+    """Dotted name -> value of the parameters of the network that the model calls."""
     from flax import linen
     from flax.core.tracers import current_trace
     from flax.traverse_util import flatten_dict
@@ -126,12 +126,12 @@ def _network_parameters(model: Any, values: Mapping[str, Any], x: Any) -> dict[s
             handlers.seed(substituted, jax.random.key(0))(x)
         return found[0] if len(found) == 1 and found[0] is not None else {}
 
-    with jax.debug_nans(False):  # the marks of `linearised_at` are no fault
+    with jax.debug_nans(False):  # the marks of `linearised_at` are not a fault
         parameters = jax.device_get(jax.jit(run)(dict(values), x[:1]))
     if len(found) != 1 or found[0] is None:
         what = "inside another transformation of JAX" if found == [None] else f"{len(found)} times"
         raise ValueError(
-            "A program is linearised in the weights of its one Flax Linen network, but "
+            "A model is linearised in the weights of its one Flax Linen network, but "
             f'{describe(model)} calls a network {what}. Use `predictive="sampled"`.'
         )
     return {k: np.asarray(v) for k, v in flatten_dict(parameters, sep=".").items()}

@@ -1,4 +1,4 @@
-"""Flax NNX modules as the networks of a program: built by a key, fast on a CPU, without noise."""
+"""Flax NNX modules as the networks of a model: built by a key, fast on a CPU, without noise."""
 
 import inspect
 from typing import Any
@@ -13,7 +13,7 @@ from bayesnn_ppl.nn.narrow import narrow_dot_general
 
 
 def builds_module(network: Any) -> bool:
-    """Whether `network` is no module and makes one, as `lambda rngs: Net(8, rngs=rngs)` does.
+    """Whether `network` is not a module and makes one, as `lambda rngs: Net(8, rngs=rngs)` does.
 
     So does the class of a module whose `__init__` needs nothing but `rngs`.
     """

@@ -82,7 +82,7 @@ def plot_surface(
 
 @styled
 def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Figure:
-    """Log densities along the line through two draws, each less its highest value.
+    """Log densities along the line through two draws, each minus its highest value.
 
     Args:
         position: t, (g,): the draws are at 0 and 1.
@@ -101,7 +101,7 @@ def plot_segment(position: ArrayLike, densities: Mapping[str, ArrayLike]) -> Fig
     for place in (0.0, 1.0):
         axes.axvline(place, color="0.6", linestyle="--", linewidth=1.0)
     axes.set_xlabel("position: draw 1 at 0, draw 2 at 1")
-    axes.set(ylabel="log density, less its highest [nats]", title="From one draw to another")
+    axes.set(ylabel="log density, minus its highest [nats]", title="From one draw to another")
     axes.legend()
     return figure
 

@@ -109,7 +109,7 @@ def plot_function_surfaces(
         mesh = Triangulation(*points.T)
     except (RuntimeError, ValueError):
         raise ValueError(
-            "The inputs `x` lie on one line or coincide, so that they span no surface. Give a "
+            "The inputs `x` lie on one line or coincide, so they span no surface. Give a "
             "grid, or draw functions of one input with `plot_function_draws`."
         ) from None
     chosen = values[: max(1, shown)]

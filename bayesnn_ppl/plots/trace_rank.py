@@ -1,4 +1,4 @@
-"""Traces beside rank plots: do the chains visit the same values equally often?"""
+"""Traces and rank plots: do the chains visit the same values equally often?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

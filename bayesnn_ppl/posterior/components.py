@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from bayesnn_ppl.core.derivatives import derivatives_along
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.likelihoods.common.observed import drawn, is_label, predicted_shape
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
@@ -23,22 +23,22 @@ __all__ = ["Components"]
 _DRAWS_AT_ONCE = 16
 
 
-def _observed(program: StaticProgram, values: Mapping[str, Any], x: Any) -> Any:
-    return observed_site(program.model, values, x)
+def _observed(model: StaticValue, values: Mapping[str, Any], x: Any) -> Any:
+    return observed_site(model.value, values, x)
 
 
-@partial(jax.jit, static_argnames=("program", "function", "at_once"))
+@partial(jax.jit, static_argnames=("model", "function", "at_once"))
 def _over_draws(
-    program: StaticProgram, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
+    model: StaticValue, function: Any, at_once: int, draws: Any, x: Any, *rows: Any
 ) -> Any:
     """`function` of the mixture's components, a distribution batched over draws."""
-    return function(_batched(program, at_once, draws, x), *rows)
+    return function(_batched(model, at_once, draws, x), *rows)
 
 
-@partial(jax.jit, static_argnames=("program", "at_once"))
-def _batched(program: StaticProgram, at_once: int, draws: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames=("model", "at_once"))
+def _batched(model: StaticValue, at_once: int, draws: Any, x: Any) -> Any:
     return jax.lax.map(
-        lambda values: _observed(program, values, x), draws, batch_size=_batch(at_once)
+        lambda values: _observed(model, values, x), draws, batch_size=_batch(at_once)
     )
 
 
@@ -47,11 +47,11 @@ def _of_all(function: Any, components: Any, *rows: Any) -> Any:
     return function(components, *rows)
 
 
-@partial(jax.jit, static_argnames=("program", "at_once"))
-def _sample(program: StaticProgram, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames=("model", "at_once"))
+def _sample(model: StaticValue, at_once: int, draws: Any, keys: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, key = pair
-        return drawn(_observed(program, values, x), jax.random.wrap_key_data(key))
+        return drawn(_observed(model, values, x), jax.random.wrap_key_data(key))
 
     return jax.lax.map(one, (draws, keys), batch_size=_batch(at_once))
 
@@ -66,13 +66,13 @@ def _sample_all(components: Any, chosen: Any, keys: Any) -> Any:
     return jax.lax.map(one, (chosen, keys))
 
 
-@partial(jax.jit, static_argnames="program")
-def _slopes(program: StaticProgram, draws: Any, tangents: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames="model")
+def _slopes(model: StaticValue, draws: Any, tangents: Any, x: Any) -> Any:
     def one(pair: Any) -> Any:
         values, directions = pair
 
         def outputs(values: Any) -> Any:
-            fn = _observed(program, values, x)
+            fn = _observed(model, values, x)
             mean, variance = function_moments(fn)
             return {"probability": mean} if is_label(fn) else {"mean": mean, "sd": variance**0.5}
 
@@ -100,7 +100,7 @@ class Components:
     """The components of the predictive mixture at inputs `x`: one distribution per draw.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         draws: latent site name -> array (S, ...).
         x: inputs (N, ...).
         memory: bytes that the components of one block of rows may take, about.
@@ -117,14 +117,14 @@ class Components:
         float64: bool,
     ) -> None:
         check_inputs(model, x)
-        self._program = StaticProgram(model)
+        self._model = StaticValue(model)
         self._draws, self.x, self.float64 = dict(draws), x, float64
         self.count = next(iter(self._draws.values())).shape[0]
         with self._precision():
             one = {name: a[0] for name, a in self._draws.items()}
-            traced = jax.make_jaxpr(partial(_observed, self._program), return_shape=True)
-            program, self.distribution = traced(one, x)
-            working = result_bytes(program.jaxpr)
+            traced = jax.make_jaxpr(partial(_observed, self._model), return_shape=True)
+            jaxpr, self.distribution = traced(one, x)
+            working = result_bytes(jaxpr.jaxpr)
         held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(self.distribution))
         held, working = max(1, held // len(x)), max(1, working // len(x))  # per row and draw
         self._memory, self._working = memory, working
@@ -149,7 +149,7 @@ class Components:
         except TypeError:
             return None
         with self._precision():
-            return _batched(self._program, self._at_once, self._draws, self.x)
+            return _batched(self._model, self._at_once, self._draws, self.x)
 
     def apply(self, function: Callable[..., Any], *rows: np.ndarray, axis: int = 0) -> Any:
         """`function(components, *rows)` block by block, joined along `axis`, as NumPy arrays."""
@@ -160,7 +160,7 @@ class Components:
         with self._precision():
             for begin in range(0, len(self.x), self._rows):
                 x, *rest = (self._block(a, begin) for a in (self.x, *rows))
-                part = _over_draws(self._program, function, self._at_once, self._draws, x, *rest)
+                part = _over_draws(self._model, function, self._at_once, self._draws, x, *rest)
                 size = min(self._rows, len(self.x) - begin)
                 parts.append(
                     jax.tree.map(lambda a: np.asarray(a).take(range(size), axis), part)  # noqa: B023
@@ -182,7 +182,7 @@ class Components:
             "probability", or "mean" and "sd", -> (S, K, N, ...).
         """
         with self._precision():
-            found = _slopes(self._program, self._draws, dict(tangents), self.x)
+            found = _slopes(self._model, self._draws, dict(tangents), self.x)
         return {name: np.asarray(a) for name, a in found.items()}
 
     def sample(self, count: int, seed: int, *, in_order: bool = False) -> np.ndarray:
@@ -207,6 +207,6 @@ class Components:
                 # Filled up with the last, so that all blocks have one shape.
                 index = np.minimum(np.arange(begin, begin + block), count - 1)
                 draws = {name: a[chosen[index]] for name, a in self._draws.items()}
-                part = _sample(self._program, at_once, draws, keys[index], self.x)
+                part = _sample(self._model, at_once, draws, keys[index], self.x)
                 parts.append(np.asarray(part)[: count - begin])
         return np.concatenate(parts)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpyro import handlers
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.metrics.leave_one_out.checks import likelihood_temperature, refuse_unweightable
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
@@ -54,7 +54,7 @@ def log_prior_group(posterior: DrawsWithModel, x: Any, y: Any, tempered: bool) -
     """log p(θ) by site, to the power 1/T where `tempered`."""
     if posterior.model is None or not posterior.has_weights:
         raise ValueError(
-            "The group log_prior needs the weights and the program: `load(path, model=...)` of a "
+            "The group log_prior needs the weights and the model: `load(path, model=...)` of a "
             "run that kept its weights."
         )
     run, attributes = posterior.provenance, _temperatures(posterior)
@@ -63,7 +63,7 @@ def log_prior_group(posterior: DrawsWithModel, x: Any, y: Any, tempered: bool) -
     whole = attributes["posterior_temperature"] if tempered else 1.0
     sizes = posterior.tree["posterior"].sizes
     with arithmetic(float64=run["precision"] == "float64"):
-        found = _site_priors(StaticProgram(posterior.model), latents_by_site(posterior), x, y)
+        found = _site_priors(StaticValue(posterior.model), latents_by_site(posterior), x, y)
     names = {site: name for name, site in run["site_names"].items()}
     arrays = {
         names.get(site, site.replace("/", ".")): np.asarray(a).reshape(
@@ -77,15 +77,15 @@ def log_prior_group(posterior: DrawsWithModel, x: Any, y: Any, tempered: bool) -
     return by_draw(posterior, "posterior", arrays, attributes, "posterior")
 
 
-@partial(jax.jit, static_argnames="program")
-def _site_priors(program: StaticProgram, draws: Mapping[str, Any], x: Any, y: Any) -> Any:
+@partial(jax.jit, static_argnames="model")
+def _site_priors(model: StaticValue, draws: Mapping[str, Any], x: Any, y: Any) -> Any:
     """Log density of every site but the data, for each draw, with temperatures taken out."""
 
     def one(values: Mapping[str, Any]) -> dict[str, Any]:
-        model = handlers.substitute(program.model, data=dict(values))
-        model = handlers.seed(model, jax.random.key(0))  # of sites that are no latents
+        given = handlers.substitute(model.value, data=dict(values))
+        given = handlers.seed(given, jax.random.key(0))  # of sites that are not latents
         found = {}
-        for name, site in handlers.trace(model).get_trace(x, y).items():
+        for name, site in handlers.trace(given).get_trace(x, y).items():
             if site["type"] != "sample" or name == "y":
                 continue
             if site["is_observed"] and any(f.name == "data" for f in site["cond_indep_stack"]):

@@ -25,14 +25,14 @@ class DrawsWithModel(StoredDraws):
 
         Args:
             x: inputs (N, ...), prepared as the training inputs were. None: the probe of the
-                run, from the function values kept there; that needs neither program nor weights.
+                run, from the function values kept there; that needs neither model nor weights.
             raw: `x` is in the data's units, and is standardised here as the training rows were:
                 an array with the features in the order of training, or a table of pandas or
                 polars, whose columns are matched by name.
             memory: bytes that intermediate arrays may take, about.
 
         Raises:
-            ValueError: no program, no weights, no probe, `x` is not an array of finite numbers, or
+            ValueError: no model, no weights, no probe, `x` is not an array of finite numbers, or
                 `raw` of rows that are standardised already, of a table that lacks a feature, or of
                 a run that does not know how its inputs were standardised.
 
@@ -133,7 +133,7 @@ def components_at(
     """The predictive distributions of all draws, or of other latent values, at `x`."""
     if posterior.model is None:
         raise ValueError(
-            "This posterior was loaded without its program, and predictions need it: "
+            "This posterior was loaded without its model, and predictions need it: "
             "`load(path, model=...)`."
         )
     run = posterior.provenance
@@ -146,9 +146,9 @@ def components_at(
         )
     if run.get("local"):
         raise ValueError(
-            f"The program has latent sites of single rows, {run['local']}: one value "
+            f"The model has latent sites of single rows, {run['local']}: one value "
             "for each training row, and none for new ones. Predict with "
-            "`numpyro.infer.Predictive` and `posterior.samples()`, less these sites, which it "
+            "`numpyro.infer.Predictive` and `posterior.samples()`, without these sites, which it "
             "then draws again."
         )
     float64 = run["precision"] == "float64"

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
@@ -22,7 +22,7 @@ _MEMORY = 2**29
 
 
 class Posterior(DrawsWithModel):
-    """Draws from a posterior, as an ArviZ DataTree with the program that made them.
+    """Draws from a posterior, as an ArviZ DataTree with the model that made them.
 
     Attributes:
         tree: `xarray.DataTree` with the groups `posterior` and `sample_stats`; the provenance
@@ -30,7 +30,7 @@ class Posterior(DrawsWithModel):
             at the probe, which is `predictions_constant_data`; `posterior_mean` and
             `posterior_variance` (chain, ...), in place of `posterior`. `with_groups` adds those
             that ArviZ's functions look for.
-        model: the program, or None where the posterior was loaded without it.
+        model: the NumPyro model, or None where the posterior was loaded without it.
         data: the training data `(x, y)`, where `sample` or `fit` made the posterior in this process
             from arrays; not stored with it.
     """
@@ -70,7 +70,7 @@ class Posterior(DrawsWithModel):
 
         Raises:
             ValueError: an unknown group; no data are known, or they are not the run's; or the
-                program or the weights are missing.
+                model or the weights are missing.
 
         Warns:
             UserWarning: `log_likelihood` of draws at another temperature than 1, or of an
@@ -114,7 +114,7 @@ class Posterior(DrawsWithModel):
         Args:
             x: probe inputs (N, ...), best those the predictions are wanted for. None: the probe
                 of the run; a run without one is judged by weights and sampler alone, and there
-                is no verdict.
+                is not a verdict.
             data: the training data `(x, y)` as `sample` was given them.
             gradients: at how many draws the gradient over all data is computed. None: 2000, or as
                 many as take a few seconds; 0 for none.
@@ -149,7 +149,7 @@ class Posterior(DrawsWithModel):
     @classmethod
     def load(cls, path: str | Path, model: Any = None, *, thin: int = 1) -> Self:
         """Open a saved posterior. See `load`."""
-        thin = whole_number(thin, "`thin`", at_least=1)
+        thin = integer(thin, "`thin`", at_least=1)
         posterior = cls(storage.read(storage.fetched(path), thin=thin), model)
         run = posterior.provenance
         known = posterior.tree["posterior"].data_vars if posterior.has_weights else ()
@@ -163,15 +163,15 @@ class Posterior(DrawsWithModel):
         made_with = run.get("model")
         if model is not None and made_with is not None and describe(model) != made_with:
             raise ValueError(
-                f"The draws at `{path}` are of another program. They were made with\n"
+                f"The draws at `{path}` are of another model. They were made with\n"
                 f"  {made_with}\nand the model given is\n  {describe(model)}\n"
-                "Give the program that made them."
+                "Give the model that made them."
             )
         posterior.model = posterior._predicting(model)
         return posterior
 
     def _predicting(self, model: Any) -> Any:
-        """The program that the draws predict by: that of a fit may be linearised at its mode."""
+        """The model that the draws predict by: that of a fit may be linearised at its mode."""
         run = self.provenance
         fit = run.get("approximation") or {}
         if model is None or fit.get("predictive") != "linearised":
@@ -191,12 +191,12 @@ def load(path: str | Path, model: Any = None, *, thin: int = 1) -> Posterior:
 
     Args:
         path: the folder.
-        model: the program, for predictions at new inputs; all else opens without it.
+        model: the NumPyro model, for predictions at new inputs; all else opens without it.
         thin: take the last of every `thin` draws and leave the others on the disk.
 
     Raises:
         FileNotFoundError: no posterior is there.
-        ValueError: the draws are of another program, or there are fewer than `thin`. A program
+        ValueError: the draws are of another model, or there are fewer than `thin`. A model
             made of parts is compared by them, a function by its name and source.
     """
     return Posterior.load(path, model, thin=thin)

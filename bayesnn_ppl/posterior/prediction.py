@@ -1,6 +1,6 @@
 """Posterior predictive distributions: p(y|x, D) ≈ (1/S) Σ_s p(y|x, θ_s), an equal mixture.
 
-Everything is computed from the distribution of the program's observed site `"y"`, and comes out
+Everything is computed from the distribution of the model's observed site `"y"`, and comes out
 in the data's units.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import html_table, readable, whole_number
+from bayesnn_ppl.core.arguments import html_table, integer, readable
 from bayesnn_ppl.core.arrays import check_targets
 from bayesnn_ppl.likelihoods.common.observed import (
     base_distribution,
@@ -209,7 +209,7 @@ class Prediction:
         Up to as many as there are draws, no draw is used twice. With `in_order` the first sample
         is from the first draw, and so on.
         """
-        count = whole_number(count, "The number of samples", at_least=1)
+        count = integer(count, "The number of samples", at_least=1)
         samples = self.components.sample(count, seed, in_order=in_order)
         return samples if self.task == "classification" else self._centre + self._scale * samples
 
@@ -224,7 +224,7 @@ class Prediction:
 
         Args:
             y: targets (N, ...) in the units the model was given, as `data.test.y` are. The
-                density is per data unit: a standardised one less log(y_scale) per element. Of a
+                density is per data unit: a standardised one minus log(y_scale) per element. Of a
                 censored element it is a probability, and a masked one does not count.
 
         Raises:

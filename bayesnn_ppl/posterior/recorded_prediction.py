@@ -1,4 +1,4 @@
-"""Predictions at inputs whose function values a run has kept: no weights and no program."""
+"""Predictions at inputs whose function values a run has kept: no weights and no model."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.posterior.prediction import Prediction
 
 __all__ = ["RecordedPrediction"]
@@ -73,11 +73,11 @@ class RecordedPrediction(Prediction):
         Raises:
             ValueError: more than there are draws; each kept one.
         """
-        count = whole_number(count, "The number of samples", at_least=1)
+        count = integer(count, "The number of samples", at_least=1)
         if count > self.count:
             raise ValueError(
                 f"The run kept one predictive sample of each of its {self.count} draws, and "
-                f"{count} are asked for. Ask for fewer, or predict with the program."
+                f"{count} are asked for. Ask for fewer, or predict with the model."
             )
         order = np.random.default_rng(seed).permutation(self.count)
         chosen = (np.arange(self.count) if in_order else order)[:count]
@@ -105,13 +105,13 @@ class RecordedPrediction(Prediction):
         if self.targets is None:
             raise ValueError(
                 "The run kept no targets at its probe, so it has no log densities there: sample "
-                "with `Keep(probe=(x, y))`, or predict with the program."
+                "with `Keep(probe=(x, y))`, or predict with the model."
             )
         y = np.asarray(y)
         if y.shape != self.targets.shape or not np.array_equal(y, self.targets):
             raise ValueError(
                 "Log densities are known for the targets that the run kept, and these are "
-                "others. Predict with the program: `load(path, model=...)`."
+                "others. Predict with the model: `load(path, model=...)`."
             )
         return y
 

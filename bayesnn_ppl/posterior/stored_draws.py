@@ -40,7 +40,7 @@ class StoredDraws:
             statistics: name -> array (chain, draw).
             attributes: JSON-ready provenance; `latents` lists the sites that predictions
                 substitute (deterministic ones are recomputed).
-            model: the program.
+            model: the NumPyro model.
             standardisation: of the targets, with `to_dict()`; None when they were as they are.
         """
         names = storage.variable_names(draws)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 
 
 class ReferencePrediction:
@@ -44,7 +44,7 @@ class ReferencePrediction:
 
     def samples(self, count: int, *, seed: int = 0) -> np.ndarray:
         """Samples of y, (count, N): mean + sd · noise, the draws in a random order and repeated."""
-        count = whole_number(count, "The number of samples", at_least=1)
+        count = integer(count, "The number of samples", at_least=1)
         if self.task == "classification":
             raise ValueError("Of labels the reference has `.probabilities` and no samples.")
         generator = np.random.default_rng(seed)

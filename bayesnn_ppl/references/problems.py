@@ -27,7 +27,7 @@ class Problem:
     train_rows: int | None = None
 
     def model(self) -> Any:
-        """The model, a NumPyro program."""
+        """The NumPyro model."""
         return self.make()
 
     def data(self) -> Any:

@@ -76,7 +76,7 @@ class ReferencePosterior:
         return len(self._fingerprint)
 
     def model(self) -> Any:
-        """The model, a NumPyro program, with its temperature."""
+        """The NumPyro model, with its temperature."""
         return self.problem.model()
 
     def data(self) -> Any:

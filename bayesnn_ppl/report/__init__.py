@@ -1,4 +1,4 @@
-"""The report of a run: one page of HTML that needs no network, no script and no program.
+"""The report of a run: one page of HTML that requests nothing and runs without scripts.
 
 `page` puts together what the diagnosis, the figures and the scores of a posterior say, the verdict
 first. `bayesnn report` and `bayesnn watch` are made of it.

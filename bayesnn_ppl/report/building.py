@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 import bayesnn_ppl
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
@@ -117,7 +117,7 @@ def page(
     Raises:
         ValueError: there is no posterior, an unknown reference, `x` comes without `y`, or a
             posterior holds nothing to judge.
-        TypeError: something that is no posterior.
+        TypeError: something that is not a posterior.
 
     Example:
         >>> import bayesnn_ppl as bnn
@@ -139,7 +139,7 @@ def page(
         raise ValueError("Give `x` and `y` both, or neither to judge at the probes of the runs.")
     if reference is not None and reference not in named:
         raise ValueError(f"`reference` is {reference!r}, which is none of {', '.join(named)}.")
-    gradients = whole_number(gradients, "`gradients`", at_least=0)
+    gradients = integer(gradients, "`gradients`", at_least=0)
     subjects = []
     for index, (name, posterior) in enumerate(named.items()):
         able = posterior.model is not None and posterior.has_weights

@@ -117,7 +117,7 @@ def read_config(path: Path) -> dict[str, Any]:
             for group, every in storage.get("groups", {}).items():
                 _check_count(f"the stride of `{group}`", every, at_least=1)
                 if not group.replace("_", "").isalnum():
-                    raise ValueError(f"`{group}` is no name of a group")
+                    raise ValueError(f"`{group}` is not a name of a group")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ValueError(f"`{file}` is damaged: {_words(error)}.") from None
     return config

@@ -62,7 +62,7 @@ def _kinds(name: str, count: int) -> tuple[str, ...]:
         return plain
     if count == 2:
         return ("in", "out")
-    # Attention has kernels of three axes too, which are no space.
+    # Attention has kernels of three axes too, which are not space axes.
     convolution = count in (4, 5) or (count == 3 and "conv" in name.lower())
     return (*_SPACE[5 - count :], "in", "out") if convolution else plain
 

@@ -27,7 +27,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def check_store(store: Path, groups: Mapping[str, int]) -> None:
-    """Hold every array of the store against what this library writes.
+    """Check every array of the store against what this library writes.
 
     Args:
         store: the folder `posterior.zarr`.
@@ -132,10 +132,10 @@ def _check_node(folder: Path, kind: str) -> dict[str, Any]:
 
 def _sizes(values: Any) -> tuple[int, ...]:
     if not isinstance(values, list) or len(values) > 32:
-        raise ValueError(f"The run is damaged: {str(values)[:60]} is no shape.")
+        raise ValueError(f"The run is damaged: {str(values)[:60]} is not a shape.")
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-            raise ValueError(f"The run is damaged: {str(values)[:60]} is no shape.")
+            raise ValueError(f"The run is damaged: {str(values)[:60]} is not a shape.")
     return tuple(values)
 
 

@@ -52,7 +52,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
         if not reads(partial(read_parts, path, entries)):
             whole = min(whole, max(entries[0]["begin"], record["in_store"]))
     if record["checkpoint"] is not None:
-        remark = " The draws are not touched, but the run cannot go on."
+        remark = " The draws are not touched, but the run cannot be resumed."
         reads(partial(read_parts, path, record["checkpoint"]), remark)
     config = read_config(path)
     for what in ("probe", "starts"):

@@ -273,7 +273,7 @@ def file_system(address: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ValueError as error:
-        raise ValueError(f"`{address}` is no address that fsspec knows: {error}.") from error
+        raise ValueError(f"`{address}` is not an address that fsspec knows: {error}.") from error
     except ImportError as error:
         raise ImportError(f"{address} cannot be opened: {error}.") from error
     return system, str(path).rstrip("/")

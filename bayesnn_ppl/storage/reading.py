@@ -156,7 +156,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     derived = config.get("derived")
     if derived and derived["draws"] == record["draws"] and not first:
         datasets |= read_groups(path / STORE, derived["groups"])
-    if "posterior" in datasets:  # in the program's order: a store lists its arrays in any
+    if "posterior" in datasets:  # in the model's order: a store lists its arrays in any
         found = datasets["posterior"]
         known = [name for name in config.get("site_names", {}) if name in found.data_vars]
         datasets["posterior"] = found[[*known, *(n for n in found.data_vars if n not in known)]]

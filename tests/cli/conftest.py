@@ -16,7 +16,7 @@ from bayesnn_ppl.settings.jobs import GROUPS, Sample
 
 # Of `sample hmc`, which compiles in half the time of NUTS, which the demo's test runs.
 TINY = "--num-leapfrogs 3 --warmup 20 --draws 20 --chains 2".split()
-PROGRAM = '''
+MODEL = '''
 import bayesnn_ppl as bnn
 import numpyro
 import numpyro.distributions as dist
@@ -62,10 +62,10 @@ def write_csv(path, columns):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A scratch folder to work in, with a table and a program."""
+    """A scratch folder to work in, with a table and a model."""
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "my.csv", table())
-    (tmp_path / "my_model.py").write_text(PROGRAM)
+    (tmp_path / "my_model.py").write_text(MODEL)
     return tmp_path
 
 
@@ -90,10 +90,10 @@ def wine_run(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def first_session(tmp_path_factory):
-    """A folder where a program of one's own was sampled on a table, and what was printed."""
+    """A folder where a model of one's own was sampled on a table, and what was printed."""
     folder, before = tmp_path_factory.mktemp("session"), os.getcwd()
     write_csv(folder / "my.csv", table())
-    (folder / "my_model.py").write_text(PROGRAM)
+    (folder / "my_model.py").write_text(MODEL)
     shown = io.StringIO()
     os.chdir(folder)
     try:
@@ -107,7 +107,7 @@ def first_session(tmp_path_factory):
 
 @pytest.fixture
 def own_run(here, first_session):
-    """The run of one's own program, to change at will, in the folder it is found in."""
+    """The run of one's own model, to change at will, in the folder it is found in."""
     folder, _ = first_session
     shutil.copytree(folder / "runs", here / "runs")
     run = here / "runs" / "my-my_model" / "run.json"

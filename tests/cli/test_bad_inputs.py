@@ -6,7 +6,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import PROGRAM, table, write_csv
+from tests.cli.conftest import MODEL, table, write_csv
 
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 compilations = []
@@ -88,39 +88,39 @@ TABLES = {
     ),
 }
 
-# What the body of the user's program is, and words of the sentence it gets.
-PROGRAMS = {
+# What the body of the user's model is, and words of the sentence it gets.
+MODELS = {
     "no plate": (
-        PROGRAM.replace('numpyro.plate("data"', 'numpyro.plate("rows"'),
+        MODEL.replace('numpyro.plate("data"', 'numpyro.plate("rows"'),
         ['plate "data"', "['rows']"],
     ),
     "no observed site": (
-        PROGRAM.replace('sample("y"', 'sample("z"'),
+        MODEL.replace('sample("y"', 'sample("z"'),
         ['observed site "y"', "['z']"],
     ),
     "wrong shape of y": (
-        PROGRAM.replace("x @ slope, 1.0)", "(x @ slope)[:, None], 1.0)"),
+        MODEL.replace("x @ slope, 1.0)", "(x @ slope)[:, None], 1.0)"),
         ["shape"],
     ),
     "wrong shapes inside": (
-        PROGRAM.replace("x @ slope", "x @ slope[:1]"),
+        MODEL.replace("x @ slope", "x @ slope[:1]"),
         ["my_model.py", "line 12", "shape"],
     ),
     "targets outside the support": (
-        PROGRAM.replace("dist.Normal(x @ slope, 1.0)", "dist.Poisson((x @ slope) ** 2)"),
+        MODEL.replace("dist.Normal(x @ slope, 1.0)", "dist.Poisson((x @ slope) ** 2)"),
         ["Poisson", "counts must be 0, 1, 2"],
     ),
     "quantities for labels": (
-        PROGRAM.replace("Normal(x @ slope, 1.0)", "Categorical(logits=x[:, :1] * slope)"),
+        MODEL.replace("Normal(x @ slope, 1.0)", "Categorical(logits=x[:, :1] * slope)"),
         ["Categorical", "labels must be 0"],
     ),
     "a name that is not defined": (
-        PROGRAM.replace("x @ slope", "x @ slop"),
+        MODEL.replace("x @ slope", "x @ slop"),
         ["my_model.py", "line 12", "slop"],
     ),
     "syntax error": ("def model(x:\n", ["my_model.py", "line 1", "Python"]),
     "fails when loaded": ("1 / 0\n", ["my_model.py", "line 1", "ZeroDivisionError"]),
-    "no program": ("def modle(x, y=None, *, batch_size=None): ...\n", ["`model`", "`modle`"]),
+    "no model": ("def modle(x, y=None, *, batch_size=None): ...\n", ["`model`", "`modle`"]),
     "no batch_size": ("def model(x, y=None): ...\n", ["`model`", "batch_size"]),
     "not a function": ("model = 3\n", ["`model`", "int"]),
 }
@@ -142,7 +142,7 @@ COMMANDS = {
     "option before the command": ("--json sample", 2, "`--json` | COMMAND"),
     "an argument too many": ("diagnose a b", 2, "`b` | too many"),
     "a table too many": ("predict runs/h new.csv", 2, "too many. Did you mean `--data new.csv`?"),
-    "a program too many": ("diagnose a my.py", 2, "Did you mean `--model my.py`?"),
+    "a model too many": ("diagnose a my.py", 2, "Did you mean `--model my.py`?"),
     "no run given": ("diagnose", 2, "RUN"),
     "quantile outside": ("predict run --quantiles 0.5,1.5", 2, "--quantiles | 1.5"),
     "unknown model": ("sample mpl", 1, "`mpl` | `mlp`"),
@@ -168,7 +168,7 @@ COMMANDS = {
     "unknown data": ("sample --data diabets", 1, "`diabets` | `diabetes`"),
     "no such split": ("sample --split 20", 1, "`split` | 0 to 19"),
     "no such file": ("sample --data our.csv --target price", 1, "`our.csv` | exist"),
-    "no such program": ("sample our.py", 1, "`our.py`"),
+    "no such model": ("sample our.py", 1, "`our.py`"),
     "no target": ("sample --data my.csv", 1, "`--target` | `price`"),
     "wrong target": ("sample --data my.csv --target prise", 1, "`prise` | `price`"),
     "target of a named set": ("sample --target bmi", 1, "`diabetes` | `target`"),
@@ -250,12 +250,12 @@ COMMANDS = {
         1,
         "--devices | vectorized",
     ),
-    "zoo options of a program": (
+    "zoo options of a model": (
         "sample my_model.py --data my.csv --target price --hidden 3",
         1,
         "--hidden | my_model.py",
     ),
-    "no such name in a program": (
+    "no such name in a model": (
         "sample my_model.py:modle --data my.csv --target price",
         1,
         "`modle` | `model`",
@@ -291,9 +291,9 @@ def test_table(case, here, capsys):
     assert not list((here / "runs").glob("*")), "A refused run leaves no folder."
 
 
-@pytest.mark.parametrize("case", PROGRAMS)
-def test_program(case, here, capsys):
-    source, words = PROGRAMS[case]
+@pytest.mark.parametrize("case", MODELS)
+def test_wrong_model(case, here, capsys):
+    source, words = MODELS[case]
     (here / "my_model.py").write_text(source)
     refused(OWN, 1, words, capsys)
     assert not list((here / "runs").glob("*"))
@@ -312,7 +312,7 @@ def test_decimal_commas_are_named(column, here, capsys):
 
 
 def test_label_gap(here, capsys):
-    own = PROGRAM.replace("x @ slope, 1.0", "logits=x[:, :5] * slope[:5]")
+    own = MODEL.replace("x @ slope, 1.0", "logits=x[:, :5] * slope[:5]")
     (here / "my_model.py").write_text(own.replace("Normal(logits", "Categorical(logits"))
     refused(["sample", "my_model.py", "--data", "wine"], 1, ["5 classes", "[3, 4]"], capsys)
 
@@ -348,7 +348,7 @@ def test_a_bug_says_that_it_is_one(here, capsys, monkeypatch):
     assert "Traceback" not in shown
 
 
-def test_ctrl_c_of_a_run_that_goes_on_says_what_to_type(linear_run, capsys, monkeypatch):
+def test_ctrl_c_of_a_resumed_run_says_what_to_type(linear_run, capsys, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt("Interrupted. 3 of 9 draws are kept, and `resume` continues.")
 

@@ -58,7 +58,7 @@ def test_a_reference_posterior_goes_by_its_name(linear_run, other_run, capsys):
     assert "distances to diabetes-ard" in printed(capsys, *line)
 
 
-def test_programs_of_ones_own(own_run, here, capsys):
+def test_models_of_ones_own(own_run, here, capsys):
     shutil.copytree(own_run, here / "again")
     kept = json.loads(printed(capsys, "compare", own_run, "again", "--json"))
     assert kept["rows"] == 4 and kept["reference"] is None

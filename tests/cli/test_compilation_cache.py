@@ -117,7 +117,7 @@ def test_draws_are_the_same_with_and_without(tmp_path):
         start("damaged", **shared),
         start("without", "--no-compilation-cache", XDG_CACHE_HOME=str(other)),
     )
-    assert entry.stat().st_size > whole // 2, "it has been written anew"
+    assert entry.stat().st_size > whole // 2, "it has been rewritten"
     assert not other.exists()
     first, *others = [load(tmp_path / n).draws for n in ("one", "two", "damaged", "without")]
     for draws in others:

@@ -13,7 +13,7 @@ from bayesnn_ppl.cli.app import COMMANDS
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory):
-    """The script for bash, in a file beside an empty folder and a program."""
+    """The script for bash, in a file beside an empty folder and a model."""
     folder = tmp_path_factory.mktemp("shell")
     (folder / "my_model.py").touch()
     (folder / "my_run").mkdir()

@@ -13,22 +13,22 @@ SAMPLE = ["sample", "hmc", "linear", "--quiet", "--no-diagnose", *TINY, "--warmu
 def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
     """One run through all of them, so that it is compiled once."""
     run = tmp_path / "run"
-    go_on = [str(run), "--quiet", "--no-diagnose"]
+    resumed = [str(run), "--quiet", "--no-diagnose"]
 
     assert main([*SAMPLE, "--max-time", "0.001", "--out", str(run)]) == 1
     assert json.loads((run / "commit.json").read_text())["phase"] == "warmup"
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "--max-time was up in the warm-up" in said[0]
     assert f"resume {run}` continues" in said[0]
-    assert main(["extend", *go_on, "--draws", "5", "--max-time", "0.001"]) == 1
+    assert main(["extend", *resumed, "--draws", "5", "--max-time", "0.001"]) == 1
     assert "--max-time was up in the warm-up" in capsys.readouterr().err
 
     draws = 25
-    assert main(["resume", *go_on, "--max-time", "1h", "--json"]) == 0
+    assert main(["resume", *resumed, "--max-time", "1h", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ended"] == {"by": "draws"}
-    assert main(["resume", *go_on, "--max-time", "1h"]) == 0
+    assert main(["resume", *resumed, "--max-time", "1h"]) == 0
     assert f"\nEnded by its number of draws, {draws} per chain" in capsys.readouterr().out
-    assert main(["resume", *go_on]) == 0
+    assert main(["resume", *resumed]) == 0
     assert "Ended" not in capsys.readouterr().out, "Nothing else could have ended it."
 
     loud = [str(run), "--no-diagnose"]
@@ -40,12 +40,12 @@ def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
     assert f"\nEnded by its time, 0.001 s, after {made} draws per chain.\n" in shown
     assert max(map(len, shown.splitlines())) <= len(str(run)) + 60
 
-    assert main(["resume", *go_on, "--until-rhat", "1.5", "--until-ess", "100", "--json"]) == 0
+    assert main(["resume", *resumed, "--until-rhat", "1.5", "--until-ess", "100", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["ended"]["by"] == "convergence"
     assert result["ended"]["function_rhat"] < 1.5 and result["ended"]["ess"] >= 100
     assert made < result["draws"] < draws + 100_000
-    assert main(["resume", *go_on]) == 0
+    assert main(["resume", *resumed]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"Ended by convergence after {result['draws']} draws per chain" in shown
 

@@ -26,7 +26,7 @@ def ended(*words):
 
 
 def test_a_process_that_still_compiles_is_not_taken_apart():
-    """XLA's thread would go on in an interpreter that is gone: 1 of 20 such ends was a SIGSEGV."""
+    """XLA's thread would outlive the interpreter: 1 of 20 such ends was a SIGSEGV."""
     assert entry._COMPILING == COMPILING
     status, said = ended("thread", "compare", "nowhere", COMPILING)
     assert status == 1 and "taken apart" not in said

@@ -49,7 +49,7 @@ def test_a_fit_that_is_done_is_not_made_again(fitted, capsys):
     assert "no number of draws to extend" in capsys.readouterr().err
 
 
-def test_a_fit_that_sigterm_ends_goes_on_to_the_same_bits(here, monkeypatch, capsys):
+def test_a_fit_that_sigterm_ends_resumes_bit_for_bit(here, monkeypatch, capsys):
     line = "fit mlp --hidden 5 --members 2 --epochs 400 --patience none --quiet".split()
     assert main([*line, "--out", "whole"]) == 0
 
@@ -91,7 +91,7 @@ def test_bad_settings_are_refused_in_a_sentence(words, sentence, here, capsys):
     assert not (here / "runs").exists()
 
 
-def test_a_fit_whose_program_is_another_one_opens(tmp_path, capsys):
+def test_a_fit_whose_model_is_another_one_opens(tmp_path, capsys):
     folder = tmp_path / "sngp"
     settings = "--hidden 5 --features 16 --epochs 5 --quiet".split()
     assert main(["fit", "sngp", "mlp", *settings, "--out", str(folder)]) == 0

@@ -6,7 +6,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import PROGRAM
+from tests.cli.conftest import MODEL
 
 
 def shown_json(capsys, *argv):
@@ -84,8 +84,8 @@ def test_models_for_images_and_tokens_are_not_for_tables(capsys):
     assert "`cnn_lstm` is for tokens" in capsys.readouterr().err
 
 
-def test_a_program_of_ones_own(here, capsys):
-    (here / "my_model.py").write_text(PROGRAM)
+def test_a_model_of_ones_own(here, capsys):
+    (here / "my_model.py").write_text(MODEL)
     argv = ("models", "my_model.py", "--data", "my.csv", "--target", "price")
     (entry,) = shown_json(capsys, *argv)
     assert entry["parameters"] == 2 and entry["description"] == "A plane with unit noise."

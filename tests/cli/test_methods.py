@@ -36,7 +36,7 @@ def test_what_contradicts_the_method_is_refused(capsys):
     assert "mile starts at --init ensemble" in capsys.readouterr().err
 
 
-def test_it_runs_and_goes_on(tmp_path):
+def test_it_runs_and_resumes(tmp_path):
     run = tmp_path / "run"
     line = f"sample mile linear --chains 2 --warmup 60 --draws 20 --quiet --out {run}"
     assert main(line.split()) == 0

@@ -40,7 +40,7 @@ def test_labels_as_json_with_their_figure(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("features", [1, 2])
-def test_a_program_of_ones_own(features, here, capsys):
+def test_a_model_of_ones_own(features, here, capsys):
     columns = {"size": range(40), "age": [(7 * i) % 40 for i in range(40)]}
     chosen = dict(list(columns.items())[:features])
     write_csv(here / "my.csv", {**chosen, "price": [i**2 for i in range(40)]})

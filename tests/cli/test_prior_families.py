@@ -14,19 +14,19 @@ from bayesnn_ppl.settings.models.prior_families import FAMILIES, prior_of
 def test_a_family_has_the_variance_that_is_asked_for(family):
     prior = prior_of(family, 0.09)
     if family == "hierarchical":
-        program = zoo.build(
+        model = zoo.build(
             "linear", {"prior": family, "prior_scale": 0.3}, task="regression", classes=None
         )
-        trace = handlers.trace(handlers.seed(program, random.key(0))).get_trace(np.ones((3, 2)))
+        trace = handlers.trace(handlers.seed(model, random.key(0))).get_trace(np.ones((3, 2)))
         (scale,) = {name: s for name, s in trace.items() if name.endswith("prior_scale")}.values()
         assert scale["fn"].variance + scale["fn"].mean ** 2 == pytest.approx(0.09)  # E τ²
         return
-    law = prior("Dense_0.kernel", (3, 2))
+    fn = prior("Dense_0.kernel", (3, 2))
     if family == "cauchy":
-        np.testing.assert_allclose(law.cdf(0.3 * 0.6744898), 0.75, rtol=1e-5)
+        np.testing.assert_allclose(fn.cdf(0.3 * 0.6744898), 0.75, rtol=1e-5)
     else:
-        np.testing.assert_allclose(law.variance, 0.09, rtol=1e-5)
-        np.testing.assert_allclose(law.mean, 0, atol=1e-8)
+        np.testing.assert_allclose(fn.variance, 0.09, rtol=1e-5)
+        np.testing.assert_allclose(fn.mean, 0, atol=1e-8)
 
 
 def test_the_scale_and_the_default():

@@ -102,7 +102,7 @@ def test_domain_shift(study, capsys):
     assert not list((out.parent / "digits").rglob("run.json")), "It was trained all the same."
 
 
-def test_active_learning_goes_on_round_by_round(study, capsys):
+def test_active_learning_continues_round_by_round(study, capsys):
     out = study(
         'name = "active-learning", start = 20, batch = 40, rounds = 2',
         'model = "logistic", data = "digits"',

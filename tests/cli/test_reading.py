@@ -196,7 +196,7 @@ def test_scores_of_what_was_kept_say_that_they_differ_a_little(own_run, capsys):
     assert "differ a little" not in shown.out and "compiles" in shown.err
 
 
-def test_without_the_program_the_judgement_is_the_same(own_run, capsys):
+def test_without_the_model_the_judgement_is_the_same(own_run, capsys):
     def shown(*argv):
         return json.loads(printed(capsys, *argv, "--json"))
 
@@ -212,20 +212,20 @@ def test_without_the_program_the_judgement_is_the_same(own_run, capsys):
         assert with_it[1][name] == pytest.approx(without[1][name], rel=1e-4)
 
 
-def test_a_program_of_ones_own_is_never_started_from_the_run(own_run, here, capsys):
-    # Started from the stored path, this program would leave its mark.
-    program = here / "my_model.py"
-    source = program.read_text()
-    program.write_text("open('started', 'w').close()\n" + source)
+def test_a_model_of_ones_own_is_never_started_from_the_run(own_run, here, capsys):
+    # Started from the stored path, this model would leave its mark.
+    model = here / "my_model.py"
+    source = model.read_text()
+    model.write_text("open('started', 'w').close()\n" + source)
     assert main(["predict", own_run]) == 1
     assert "--model my_model.py" in capsys.readouterr().err
-    for command in ("diagnose", "evaluate"):  # need no program
+    for command in ("diagnose", "evaluate"):  # need no model
         assert "4 test rows of my that the run kept" in printed(capsys, command, own_run)
     assert main(["evaluate", own_run, "--data", "my.csv"]) == 1
     assert "--model my_model.py" in capsys.readouterr().err
     assert not (here / "started").exists()
 
-    program.write_text(source.replace("dist.Normal(0, 1)", "dist.Normal(0, 2)"))
+    model.write_text(source.replace("dist.Normal(0, 1)", "dist.Normal(0, 2)"))
     assert main(["evaluate", own_run, "--model", "my_model.py"]) == 1
     assert "not as it was" in capsys.readouterr().err
 

@@ -145,7 +145,7 @@ def test_another_value_is_another_setting():
         ("sgld-cifar10", "--momentum=0.9", "has no momentum"),
         ("hmc-mnist160", "--num_iterations=10", "leaves none to keep"),
         ("hmc-mnist160", "--num_iterations=many", "takes a number, not `many`"),
-        ("hmc-mnist160", "--num_iterations=3.5", "whole number"),
+        ("hmc-mnist160", "--num_iterations=3.5", "integer"),
         ("sghmc-clr-cifar10", "--preconditioner=RMSProp", "Did you mean `RMSprop`"),
     ],
 )

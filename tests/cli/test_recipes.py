@@ -1,4 +1,4 @@
-"""`bayesnn run`: a recipe is a run like any other, with the published figures beside its own."""
+"""`bayesnn run`: a recipe is a run like any other, compared with the published figures."""
 
 import json
 import os

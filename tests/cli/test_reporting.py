@@ -15,7 +15,7 @@ from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.shared.page_server import Watched, serve
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.storage.commits import empty_record, read_commit
-from tests.report.browser import asked_for, browser, complaints, fits
+from tests.report.browser import asked_for, browser, console_errors, fits
 
 
 def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
@@ -32,7 +32,7 @@ def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
     assert told["bytes"] == out.stat().st_size and told["runs"].keys() == {"linear"}
 
 
-def test_a_program_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
+def test_a_model_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
     assert main(["report", own_run]) == 0
     kept = (here / own_run / "report.html").read_text()
     assert "Beside simple methods" not in kept
@@ -59,7 +59,7 @@ def test_what_is_refused(linear_run, wine_run, here, capsys):
     assert "`moon` is unknown" in capsys.readouterr().err
 
 
-def test_the_page_is_made_anew_only_after_a_commit(tmp_path):
+def test_the_page_is_rebuilt_only_after_a_commit(tmp_path):
     """Half of a run, a look, the other half, and a look again."""
     data, kernel = bnn.data.load("diabetes"), bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=3)
     folder = tmp_path / "run"
@@ -123,7 +123,7 @@ def test_watch_serves_this_machine_and_ends_on_ctrl_c(linear_run):
             WebDriverWait(driver, 60).until(
                 lambda _: "The run is complete" in driver.find_element("id", "progress").text
             )
-            assert complaints(driver) == [] and fits(driver)
+            assert console_errors(driver) == [] and fits(driver)
             others = [u for u in asked_for(driver) if not u.startswith((address, "data:"))]
             assert others == []
     finally:

@@ -9,16 +9,16 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import PROGRAM
+from tests.cli.conftest import MODEL
 
 RUN = {"warmup": 20, "draws": 20, "chains": 2, "seed": 0, "progress": False}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs with a probe, on some of the rows, and from plain arrays, beside their program."""
+    """Runs with a probe, on some of the rows, and from plain arrays, beside their model."""
     folder = tmp_path_factory.mktemp("python")
-    (folder / "my_model.py").write_text(PROGRAM)
+    (folder / "my_model.py").write_text(MODEL)
     model = runpy.run_path(str(folder / "my_model.py"))["model"]
     kernel, data = bnn.kernels.HMC(model, num_leapfrogs=5), bnn.data.load("diabetes")
     bnn.sample(kernel, *data.train, out=folder / "run", keep=bnn.Keep(probe=data.test), **RUN)
@@ -34,23 +34,23 @@ def typed(folder, line, monkeypatch, capsys):
     return status, shown.out + shown.err
 
 
-PROGRAM_GIVEN = "--model my_model.py"
+MODEL_GIVEN = "--model my_model.py"
 
 
 @pytest.mark.parametrize(
     ("line", "status", "words"),
     [
         ("diagnose run", 0, "at the 44 test rows of diabetes that the run kept"),
-        (f"diagnose run {PROGRAM_GIVEN}", 0, "at the 44 test rows of diabetes\n"),
+        (f"diagnose run {MODEL_GIVEN}", 0, "at the 44 test rows of diabetes\n"),
         ("evaluate run", 0, "rmse"),
         ("report run", 0, "Wrote the report to run/report.html"),
-        (f"report part {PROGRAM_GIVEN}", 0, "part: not converged"),
-        (f"predict part {PROGRAM_GIVEN} --out -", 0, "row,mean,sd"),
-        (f"compare run part {PROGRAM_GIVEN}", 0, "44 test rows of diabetes, in the data's units"),
+        (f"report part {MODEL_GIVEN}", 0, "part: not converged"),
+        (f"predict part {MODEL_GIVEN} --out -", 0, "row,mean,sd"),
+        (f"compare run part {MODEL_GIVEN}", 0, "44 test rows of diabetes, in the data's units"),
         ("report arrays", 0, "arrays: not judged"),
         ("diagnose part", 1, "Give the file that defines it: `--model file.py:NAME`"),
-        (f"evaluate arrays {PROGRAM_GIVEN}", 1, "has no rows of its own here"),
-        (f"predict arrays {PROGRAM_GIVEN} --data diabetes", 1, "the names of its features"),
+        (f"evaluate arrays {MODEL_GIVEN}", 1, "has no rows of its own here"),
+        (f"predict arrays {MODEL_GIVEN} --data diabetes", 1, "the names of its features"),
         ("resume run", 1, "one from Python is resumed there: `bayesnn_ppl.resume("),
     ],
 )
@@ -60,14 +60,14 @@ def test_a_run_from_python_is_read(folder, line, status, words, monkeypatch, cap
     assert not (folder / "-").exists()
 
 
-def test_another_program_is_refused(folder, monkeypatch, capsys):
-    (folder / "other.py").write_text(PROGRAM.replace("Normal(0, 1)", "Normal(0, 2)"))
+def test_another_model_is_refused(folder, monkeypatch, capsys):
+    (folder / "other.py").write_text(MODEL.replace("Normal(0, 1)", "Normal(0, 2)"))
     status, shown = typed(folder, "predict part --model other.py", monkeypatch, capsys)
-    assert status == 1 and "are of another program" in shown
+    assert status == 1 and "are of another model" in shown
     assert "`other.py` does not define it: `--model FILE.py:NAME` names another one" in shown
 
 
-def test_the_program_of_the_run_is_named_where_the_file_has_it(folder, monkeypatch, capsys):
+def test_the_model_of_the_run_is_named_where_the_file_has_it(folder, monkeypatch, capsys):
     (folder / "two.py").write_text(
         "from my_model import model as counts\n\n\n"
         "def model(x, y=None, *, batch_size=None):\n    return counts(x, y)\n"
@@ -93,15 +93,15 @@ def test_its_diagnosis_is_kept_and_only_shown_of_the_draws_it_is_of(
     assert "not diagnosed" in typed(tmp_path, "runs .", monkeypatch, capsys)[1]
 
 
-def test_compare_without_the_program_names_the_option(folder, monkeypatch, capsys):
+def test_compare_without_the_model_names_the_option(folder, monkeypatch, capsys):
     status, shown = typed(folder, "compare run part", monkeypatch, capsys)
     assert status == 1 and "`--model FILE.py:NAME` in a shell" in shown
 
 
 def test_a_page_without_functions_says_what_is_missing(folder, monkeypatch, capsys):
     shown = typed(folder, "report arrays", monkeypatch, capsys)[1]
-    assert "(program: --model FILE.py:NAME; data: made from arrays in Python" in shown
-    shown = typed(folder, f"report arrays {PROGRAM_GIVEN}", monkeypatch, capsys)[1]
+    assert "(model: --model FILE.py:NAME; data: made from arrays in Python" in shown
+    shown = typed(folder, f"report arrays {MODEL_GIVEN}", monkeypatch, capsys)[1]
     assert "what is missing (data: made from arrays" in shown
     page = (folder / "arrays" / "report.html").read_text()
     assert "functions at the starts not known" in page and "record them" not in page

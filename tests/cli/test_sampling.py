@@ -19,7 +19,7 @@ from bayesnn_ppl.settings.saved.run_file import default_folder
 from tests.cli.conftest import TINY, sample_job, table, write_csv
 
 
-def test_a_run_without_weights_is_diagnosed_scored_and_goes_on(tmp_path, capsys):
+def test_a_run_without_weights_is_diagnosed_scored_and_resumed(tmp_path, capsys):
     run = tmp_path / "run"
     line = f"sample hmc linear --keep functions --probe-rows 12 --tensorboard --out {run} --quiet"
     assert main([*line.split(), *TINY]) == 0
@@ -58,7 +58,7 @@ def test_contradictions_about_what_is_kept(line, words, tmp_path, capsys):
 
 
 def test_targets_can_stay_as_they_are(tmp_path, capsys):
-    """For programs of positive numbers, in a shell as in Python, and the run remembers it."""
+    """For models of positive numbers, in a shell as in Python, and the run remembers it."""
     (tmp_path / "times.py").write_text(
         "import numpyro, numpyro.distributions as dist\n"
         "def model(x, y=None, *, batch_size=None):\n"
@@ -162,7 +162,7 @@ def test_a_failed_diagnosis_does_not_cost_the_draws(here, capsys, monkeypatch):
 
 
 @pytest.fixture
-def own_program_on_an_ensemble(here):
+def own_model_on_an_ensemble(here):
     line = (
         "sample hmc my_model.py --data my.csv --target price --init ensemble --out r --no-diagnose"
     )
@@ -200,8 +200,8 @@ def test_model_options_reach_the_model():
         assert describe(built) == describe(expected)
 
 
-def test_an_ensemble_is_where_chains_start(own_program_on_an_ensemble, capsys):
-    folder = own_program_on_an_ensemble
+def test_an_ensemble_is_where_chains_start(own_model_on_an_ensemble, capsys):
+    folder = own_model_on_an_ensemble
     start = json.loads((folder / "config.json").read_text())["start"]
     assert start["method"] == "Ensemble" and len(start["best_epochs"]) == 2
     assert json.loads((folder / "run.json").read_text())["kernel"]["kernel"] == "hmc"

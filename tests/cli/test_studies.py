@@ -1,4 +1,4 @@
-"""`bayesnn study`: cells that are runs, one table, and going on after an end from outside."""
+"""`bayesnn study`: cells that are runs, one table, and resuming after an end from outside."""
 
 import json
 
@@ -87,7 +87,7 @@ def _shows_how_far_the_runs_converged(folder, table, shown):
     assert f"Verdicts of the runs: 2 {status}. {largest}" in " ".join(shown.split())
 
 
-def test_a_cell_that_sigterm_ends_goes_on_to_the_same_bits(mine, monkeypatch, capsys):
+def test_a_cell_that_sigterm_ends_resumes_bit_for_bit(mine, monkeypatch, capsys):
     (cell,) = load_study("scales.toml").cells("cpu")
     whole = run_cell(cell, mine / "whole")
 

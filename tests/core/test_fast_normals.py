@@ -1,4 +1,4 @@
-"""Hashed normals against the law they stand for, and against numbers that lack independence."""
+"""Hashed normals against the normal distribution, and against numbers that lack independence."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def test_the_quantile_function():
     np.testing.assert_array_equal(inverse_cdf(words | np.uint32(2**31)), -inverse_cdf(words))
 
 
-def test_law(noise):
+def test_distribution(noise):
     flat = noise.ravel()
     assert stats.kstest(flat[::2], "norm").pvalue > 1e-5
     for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -38,7 +38,7 @@ def test_law(noise):
     for level in (3.0, 3.5, 4.0, 4.5):
         wanted = 2 * stats.norm.sf(level) * flat.size
         assert abs((np.abs(flat) > level).sum() - wanted) < LIMIT * np.sqrt(wanted) + 1
-    # Every step and every element has the law too, not only all of them together.
+    # Every step and every element has the distribution too, not only all of them together.
     for axis in ((0, 1), (2,)):
         count = noise.size / np.prod([n for i, n in enumerate(noise.shape) if i not in axis])
         squares = (noise**2 - 1).sum(axis) / np.sqrt(2 * count)

@@ -1,4 +1,4 @@
-"""Equal programs meet, and programs that differ in anything that is traced do not."""
+"""Equal models meet, and models that differ in anything that is traced do not."""
 
 import functools
 
@@ -46,7 +46,7 @@ def closure(scale, default=1.0):
 
 
 @pytest.mark.parametrize("function", [reads_a_global, calls_another])
-def test_a_changed_global_makes_another_program(function, monkeypatch):
+def test_a_changed_global_makes_another_model(function, monkeypatch):
     before = identity_key(function)
     assert identity_key(function) == before
     monkeypatch.setitem(globals(), "SCALE", 2.0)
@@ -60,7 +60,7 @@ EQUAL = {
     "objects": (lambda: Scaled(1.0), lambda: Scaled(2.0)),
     "bound methods": (lambda: Scaled(1.0).model, lambda: Scaled(2.0).model),
     "partials": (lambda: functools.partial(max, 1), lambda: functools.partial(max, 2)),
-    "programs": (lambda: bnn.models.mlp(hidden=(3,)), lambda: bnn.models.mlp(hidden=(4,))),
+    "models": (lambda: bnn.models.mlp(hidden=(3,)), lambda: bnn.models.mlp(hidden=(4,))),
     "temperatures": (
         lambda: bnn.cold(bnn.models.linear(), 0.5),
         lambda: bnn.cold(bnn.models.linear(), 0.25),
@@ -98,7 +98,7 @@ def test_cycles_end():
     assert identity_key(knot) == identity_key(knot)
 
 
-def test_a_description_knows_programs_apart():
+def test_a_description_knows_models_apart():
     assert describe(bnn.models.linear()) == describe(bnn.models.linear())
     assert describe(bnn.models.linear()) != describe(bnn.models.linear(temperature=0.5))
     assert describe(reads_a_global) != describe(calls_another)

@@ -1,4 +1,4 @@
-"""Runs by several processes: the draws of one process with the same mesh, and the same law else."""
+"""Runs by several processes: with the same mesh the draws of one, else the same distribution."""
 
 import os
 
@@ -95,8 +95,8 @@ def test_processes_that_share_no_folder_meet_at_an_address(together, alone, monk
         np.testing.assert_array_equal(run.draws[name], draws)
 
 
-def test_a_run_of_two_goes_on_in_one(together):
-    """On another mesh: what was drawn stays, and new draws are of the same law."""
+def test_a_run_of_two_resumes_in_one(together):
+    """On another mesh: what was drawn stays, and new draws are of the same distribution."""
     path = together[2] / "nuts-2x1"
     before = {name: np.array(a) for name, a in bnn.load(path).draws.items()}
     run = bnn.extend(path, worker.kernel("nuts"), *worker.data(), draws=400, progress=False)

@@ -44,7 +44,7 @@ def commands(path):
     return [line for block in blocks(path) for line in typed_lines(*block)]
 
 
-def program(path):
-    """The block of the page that is a program of one's own, for a file such as my_model.py."""
+def user_model(path):
+    """The block of the page that is a model of one's own, for a file such as my_model.py."""
     (text,) = [text for _, text in blocks(path, "python") if "def model(x, y=None" in text]
     return text

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.report.browser import asked_for, browser, colours, complaints, fits
+from tests.report.browser import asked_for, browser, colours, console_errors, fits
 
 pytestmark = pytest.mark.built_docs
 BUILT = Path(__file__).parents[2] / "docs" / "_build" / "html"
@@ -50,7 +50,7 @@ def faults_of(folder):
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.is_file():
-                found.append(f"{path.name}: {address} is no file")
+                found.append(f"{path.name}: {address} is not a file")
             elif parts.fragment and target in pages:
                 # What scripts of the theme fill in has no place of its own.
                 if unquote(parts.fragment) not in pages[target].places:
@@ -79,7 +79,7 @@ def narrow(built):
 
 def open_page(driver, path):
     """The page, with what was said and asked for before forgotten."""
-    complaints(driver)
+    console_errors(driver)
     asked_for(driver)
     driver.get(path.as_uri())
 
@@ -106,7 +106,7 @@ def test_every_page_is_quiet_and_fits_a_narrow_screen(narrow, built):
     faults = []
     for path in sorted(built.rglob("*.html")):
         open_page(narrow, path)
-        found = [*complaints(narrow), *outside(narrow)]
+        found = [*console_errors(narrow), *outside(narrow)]
         found += [] if fits(narrow) else ["is wider than the screen"]
         found += [] if colours(narrow)[2] > 7 else ["is hard to read in the dark"]
         faults += [f"{path.relative_to(built)}: {words}" for words in found]
@@ -123,7 +123,7 @@ def test_the_menu_of_a_narrow_screen(narrow, built):
     assert fits(narrow)
     link.click()
     wait(narrow, lambda: narrow.current_url.endswith("/choosing.html"), "its links lead on")
-    assert complaints(narrow) == [] and outside(narrow) == []
+    assert console_errors(narrow) == [] and outside(narrow) == []
 
 
 def wait(driver, condition, words):
@@ -154,7 +154,7 @@ def test_the_keyboard_reaches_content_search_and_links(wide, built):
     press(wide, Keys.TAB)
     within = "return document.querySelector('#furo-main-content').contains(document.activeElement)"
     assert wide.execute_script(within), "the link skips the menu"
-    assert complaints(wide) == [] and outside(wide) == []
+    assert console_errors(wide) == [] and outside(wide) == []
 
 
 def test_search_finds_a_page(wide, built):
@@ -173,7 +173,7 @@ def test_search_finds_a_page(wide, built):
     assert page.as_uri() in links
     next(a for a in results(wide, found) if page.name in a.get_attribute("href")).click()
     wait(wide, lambda: "Cold posteriors" in wide.title, "a result leads to its page")
-    assert complaints(wide) == [] and outside(wide) == []
+    assert console_errors(wide) == [] and outside(wide) == []
     open_page(wide, built / "search.html")
     wide.find_element("css selector", "input.sidebar-search").send_keys("xyzzyx", Keys.ENTER)
     wait(wide, lambda: "not match" in wide.find_element("css selector", summary).text, "none")
@@ -209,4 +209,4 @@ def test_light_and_dark(wide, built):
     wide.get((built / "tour.html").as_uri())
     last = wide.execute_script("return document.body.dataset.theme")
     assert last == name, "the next page remembers it"
-    assert complaints(wide) == [] and outside(wide) == []
+    assert console_errors(wide) == [] and outside(wide) == []

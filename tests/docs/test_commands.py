@@ -37,8 +37,8 @@ from tests.docs.reading import (
     blocks,
     commands,
     name,
-    program,
     typed_lines,
+    user_model,
 )
 
 # What makes a command short, after its own words: of an option that is given twice the last counts.
@@ -263,7 +263,7 @@ def begun(tmp_path, monkeypatch, visited, bucket, one_cell):
         iris = load_iris(as_frame=True)
         iris.data.assign(species=iris.target_names[iris.target]).to_csv("flowers.csv", index=False)
         if any("my_model.py" in line for line in commands(path)):
-            Path("my_model.py").write_text(program(path))
+            Path("my_model.py").write_text(user_model(path))
         if after is not None:
             shutil.copytree(after / "runs", "runs")
 

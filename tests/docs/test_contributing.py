@@ -21,7 +21,14 @@ from tests.data.test_catalogue import check_dataset
 from tests.docs.reading import ROOT, blocks
 from tests.inference.approximations import linear_truth
 from tests.inference.kernels import invariance
-from tests.priors.laws import IMAGES, SMALLEST_P, Everything, same_law, shapes_of, trace_of
+from tests.priors.prior_checks import (
+    IMAGES,
+    SMALLEST_P,
+    Everything,
+    ks_p_value,
+    shapes_of,
+    trace_of,
+)
 
 PLACE = re.compile(r"# (bayesnn_ppl/\S+\.py)\n")
 # The place of a file, by the last part of its name, and its text.
@@ -89,7 +96,7 @@ def leaves_the_posterior_unchanged(module):
 
 def test_the_kernel_leaves_the_posterior_unchanged(example):
     assert leaves_the_posterior_unchanged(example("generalised_hmc"))
-    # Without the reversal a rejection is no reversible move.
+    # Without the reversal a rejection is not a reversible move.
     assert not leaves_the_posterior_unchanged(
         example("generalised_hmc", "(start, -momentum)", "(start, momentum)")
     )
@@ -133,7 +140,7 @@ def p_value(module):
     prior = module.generalised_double_pareto(3.0, 0.5)
     wide = bnn.nn.MLP((500,), outputs=1)
     weights = trace_of(prior, wide, np.zeros((1, 3), np.float32))["net/Dense_0.kernel"]["value"]
-    return same_law(weights, double_pareto_cdf)
+    return ks_p_value(weights, double_pareto_cdf)
 
 
 def test_the_prior_has_its_density(example):

@@ -6,7 +6,7 @@ import time
 
 STUDY = """
 title = "A study"
-question = "Does it go on?"
+question = "Does it continue?"
 x = "draws"
 metrics = ["nll"]
 

@@ -82,7 +82,7 @@ def test_the_first_rows_have_every_label():
 
 
 @pytest.mark.parametrize("rule", ["mutual_information", "random"])
-def test_it_goes_on_where_it_was_ended(rule):
+def test_it_resumes_where_it_was_ended(rule):
     whole, _ = widths(rule, 5)
     told = []
     rest, _ = widths(rule, 5, before=whole[:4], after=lambda done: told.append(len(done)))

@@ -55,7 +55,7 @@ def test_thompson_with_a_posterior_that_is_a_point_is_greedy():
 
 
 @pytest.mark.parametrize("policy", ["thompson", "uniform"])
-def test_it_goes_on_where_it_was_ended(policy):
+def test_it_resumes_where_it_was_ended(policy):
     problem, told = two_arms(2), []
     whole = play(
         problem, policy, linear(50), refits=REFITS, seed=2, after=lambda a: told.append(len(a))

@@ -14,7 +14,7 @@ from bayesnn_ppl.settings.methods.approximations import chosen_approximation, ma
 from bayesnn_ppl.settings.methods.kernels import chosen_kernel, make_kernel
 from bayesnn_ppl.settings.models import zoo
 
-# What the data of the recipes are, so that programs can be built without them.
+# What the data of the recipes are, so that models can be built without them.
 CLASSES = {"cifar10": 10, "cifar100": 100, "imdb": 2, "mnist": 10, "digits": 10}
 # The published figures, once more.
 PUBLISHED = {
@@ -31,7 +31,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_becomes_a_program_and_a_method(name, scale):
+def test_every_recipe_becomes_a_model_and_a_method(name, scale):
     recipe = load_recipe(name)
     settings = recipe.at(scale)
     job = job_from(recipe.command, settings, name)

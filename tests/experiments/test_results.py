@@ -48,7 +48,7 @@ def test_before_the_first_cell_there_is_an_empty_table(results, tmp_path):
 
 
 def with_rows(cell, folder):
-    """Two places; at the second, two rows, which are no repetitions of the training."""
+    """Two places; at the second, two rows, which are not repetitions of the training."""
     values = {0: 0.0, 1: 1.0 + cell.seed, 2: 3.0 + cell.seed}
     places = ((0, 0), (1, 1), (1, 2), (None, None))
     rows = [

@@ -49,7 +49,7 @@ def test_every_cell_is_run_once(study, folder):
     assert not any(outcome.ran for outcome in again) and len(logged(folder)) == 8
 
 
-def test_an_interrupted_study_goes_on(study, folder, expected):
+def test_an_interrupted_study_resumes(study, folder, expected):
     def interrupted(outcome, done, total):
         if done == 3:
             raise KeyboardInterrupt
@@ -146,7 +146,7 @@ def test_a_folder_is_that_of_one_study(study, folder):
     other = folder.with_name("other")
     other.mkdir()
     (other / "letter").write_text("Dear reader")
-    with pytest.raises(ValueError, match="no study"):
+    with pytest.raises(ValueError, match="not a study"):
         run_study(study, "tiny", other, figures_of)
 
 

@@ -137,7 +137,7 @@ def test_bad_protocols_are_refused_in_a_sentence(protocol, sentence, tmp_path):
         (('"plain"', '"cold"'), "each of its own name"),
         (("seeds = [0, 1]", "seeds = []"), "nothing to run"),
         (("seeds = [0, 1]", "seeds = [0, 0]"), "same settings"),
-        (("seeds = [0, 1]", "seeds = [0.5]"), "Each seed .* must be a whole number"),
+        (("seeds = [0, 1]", "seeds = [0.5]"), "Each seed .* must be an integer"),
         (("draws = [5, 10, 20]", ""), r"\[tiny.values\] has none of it"),
         (("draws = [5, 10, 20]", "draws = [[5]]"), "must be a number, not"),
         (("draws = [5, 10, 20]", "draws = [{ warmup = 3 }]"), "does not have it"),

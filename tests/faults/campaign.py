@@ -1,7 +1,7 @@
 """Faults at random moments, and what is left: `python -m tests.faults.campaign --trials 100`.
 
 Each trial starts a run of one to three processes, lets a fault befall it, looks at what is on disk,
-and goes on with another number of processes to the end. It passes when no committed draw was lost,
+and resumes with another number of processes to the end. It passes when no committed draw was lost,
 every draw that is ever read is the one it must be, and every process that ended before its time has
 said in a sentence why, within a minute.
 """
@@ -35,7 +35,7 @@ _LIMIT_SECONDS = 60.0
 
 
 class Failure(AssertionError):
-    """A trial that has lost a draw, read a wrong one, or ended without a word."""
+    """A trial that has lost a draw, read a wrong one, or ended silently."""
 
 
 def expect(condition, words):
@@ -63,13 +63,13 @@ def trial(kind, place, generator):
     kept = happened["committed"]
     if kind == "deleted checkpoint" and kept:
         _end_without_checkpoint(path, place)
-        expect(_apart(lambda: writers.holds(path, kept)), "draws were lost by going on")
+        expect(_apart(lambda: writers.holds(path, kept)), "draws were lost by resuming")
     if "found" in happened:
         return happened | {"went_on_with": 0}
     if not (path / "commit.json").exists() and path.exists():
         shutil.rmtree(path)
     ends, words, _ = _run(path, again, 0, "none", {}, generator, place / "again")
-    expect(ends == [0] * again, f"it did not go on: {words}")
+    expect(ends == [0] * again, f"it did not continue: {words}")
     _apart(lambda: _looked_at_the_end(path))
     return happened | {"went_on_with": again}
 

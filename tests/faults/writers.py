@@ -1,7 +1,7 @@
 """A run without a sampler: processes that write draws which their numbers determine.
 
 What is under test is everything around the sampler: the team, the journals, the commits. So a trial
-takes a second, and every draw that is read can be held against what it must be.
+takes a second, and every draw that is read can be checked against what it must be.
 """
 
 import errno

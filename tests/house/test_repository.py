@@ -29,7 +29,7 @@ def files():
     try:
         listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("This is no git checkout, so there is no list of tracked files.")
+        pytest.skip("This is not a git checkout, so there is no list of tracked files.")
     paths = [ROOT / name.decode() for name in listing.split(b"\0") if name]
     return [path for path in paths if path.is_file()]
 

@@ -22,7 +22,7 @@ def changed(array, index, value):
     return array
 
 
-def program(mean=lambda w, x: w * x[:, 0], *, latent="w", plate="data", rows=None, site="y"):
+def model_of(mean=lambda w, x: w * x[:, 0], *, latent="w", plate="data", rows=None, site="y"):
     """A regression of a single weight that keeps the contract, but for what is said."""
 
     def model(x, y=None, *, batch_size=None):
@@ -155,20 +155,20 @@ CASES = {
     "too large for int32": (LINEAR, np.full((12, 3), 2**40), Y, "do not fit 32 bits"),
     "too large for float32": (LINEAR, X * 1e300, Y, "too large for single precision"),
     "extra axis of plates": (two_plates, X, X[:, :2], r"batch_shape \(12, 2\), but a row"),
-    "a site named chain": (program(latent="chain"), X, Y, "`chain` has the name of a dimension"),
+    "a site named chain": (model_of(latent="chain"), X, Y, "`chain` has the name of a dimension"),
     "names that meet": (meeting_names, X, Y, "`a/b` and `a.b` would both be stored"),
     "branch on values": (branching, X, Y, "lets values of `x` or `y` decide a shape"),
     "no plate": (no_plate, X, Y, 'no plate "data"'),
-    "another plate": (program(plate="rows"), X, Y, r"Its plates are \['rows'\]"),
-    "short plate": (program(lambda w, x: w, rows=5), X, Y, 'plate "data" has size 5, but `x` has'),
+    "another plate": (model_of(plate="rows"), X, Y, r"Its plates are \['rows'\]"),
+    "short plate": (model_of(lambda w, x: w, rows=5), X, Y, 'plate "data" has size 5, but `x` has'),
     "no site y": (
-        program(site="obs"),
+        model_of(site="obs"),
         X,
         Y,
         r'no observed site "y".*observed sites are \[\'obs\'\]',
     ),
     "site outside": (outside_the_plate, X, Y, 'must be inside the plate "data"'),
-    "nothing latent": (program(latent=None), X, Y, "nothing to sample"),
+    "nothing latent": (model_of(latent=None), X, Y, "nothing to sample"),
     "parameter without prior": (misspelled_prior, X, Y, "`Dense_0.kernel` of shape .* has no"),
     "prior by name": (
         bnn.models.linear(prior={"*.kernal": dist.Normal(), "*": dist.Normal()}),
@@ -176,7 +176,7 @@ CASES = {
         Y,
         r"`\*.kernal` matches no parameter",
     ),
-    "array of rows outside": (program(lambda w, x: w * x[:, 0] * Y), X, Y, r"of `x`.*\(24,\)"),
+    "array of rows outside": (model_of(lambda w, x: w * x[:, 0] * Y), X, Y, r"of `x`.*\(24,\)"),
     "needs its targets": (needs_targets, X, Y, "fails at `x` without `y`.*default None"),
     "live dropout": (network(Dropout(False)), X, Y, "Dropout fails.*deterministic=True"),
     "dropout that says nothing": (network(Dropout()), X, Y, "Dropout fails.*deterministic=True"),
@@ -208,8 +208,8 @@ def test_bad_models_and_data_are_refused_before_compilation(case, compilations):
         ({"draws": 0}, "`draws` must be at least 1"),
         ({"warmup": -1}, "`warmup` must be at least 0"),
         ({"thinning": 0}, "`thinning` must be at least 1"),
-        ({"seed": 1.5}, "`seed` must be a whole number"),
-        ({"chains": True}, "`chains` must be a whole number"),
+        ({"seed": 1.5}, "`seed` must be an integer"),
+        ({"chains": True}, "`chains` must be an integer"),
         ({"seed": 2**32}, "`seed` must be below 4294967296"),
         ({"chain_method": "parallell"}, "Did you mean `parallel`"),
     ],
@@ -249,7 +249,7 @@ def one_scale(shapes, x):
 
 @pytest.mark.parametrize("prior", [scaled, one_scale])
 def test_hyperparameters_are_no_network_parameters(prior):
-    """They decide whether a cold posterior depends on how the program is parametrised."""
+    """They decide whether a cold posterior depends on how the model is parametrised."""
     likelihood = bnn.likelihoods.gaussian(1.0)
     summary = inspect_model(bnn.models.linear(prior=prior, likelihood=likelihood), X, Y)
     assert summary.parameters == {"net/Dense_0.kernel", "net/Dense_0.bias"}

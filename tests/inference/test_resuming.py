@@ -31,16 +31,16 @@ def in_memory(regression):
     return bnn.sample(kernel(), *regression, progress=False, **SETTINGS)
 
 
-def assert_same_bits(a, b):
+def assert_identical(a, b):
     for name in a.draws:
         np.testing.assert_array_equal(a.draws[name], b.draws[name])
     for name in a.statistics:
         np.testing.assert_array_equal(a.statistics[name], b.statistics[name])
 
 
-def test_a_run_on_disk_has_the_bits_of_one_in_memory(regression, in_memory, tmp_path):
+def test_a_run_on_disk_is_bit_for_bit_that_in_memory(regression, in_memory, tmp_path):
     run = bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **SETTINGS)
-    assert_same_bits(run, in_memory)
+    assert_identical(run, in_memory)
     for entry in ("model", "kernel_settings", "data_sha256", "draws", "latents", "site_names"):
         assert run.provenance[entry] == in_memory.provenance[entry]
     assert set(run.provenance["seconds"]) == set(in_memory.provenance["seconds"])
@@ -52,12 +52,12 @@ def test_a_finished_run_can_be_extended(regression, in_memory, tmp_path):
     short = SETTINGS | {"draws": 150}
     bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **short)
     run = bnn.extend(tmp_path / "run", kernel(), *regression, draws=450, progress=False)
-    assert_same_bits(run, in_memory)
+    assert_identical(run, in_memory)
     assert run.provenance["draws"] == run.provenance["draws_requested"] == 600
 
 
 @pytest.mark.parametrize("phase", ["warmup", "sample"])
-def test_a_stopped_run_goes_on(regression, in_memory, tmp_path, phase):
+def test_a_stopped_run_resumes(regression, in_memory, tmp_path, phase):
     def stop(progress):
         return progress.phase == phase and progress.done >= 7
 
@@ -66,12 +66,12 @@ def test_a_stopped_run_goes_on(regression, in_memory, tmp_path, phase):
             kernel(), *regression, progress=False, out=tmp_path / "run", callback=stop, **SETTINGS
         )
         assert 7 <= part.provenance["draws"] < 600
-        assert_same_bits(part, bnn.load(tmp_path / "run"))
+        assert_identical(part, bnn.load(tmp_path / "run"))
     except RuntimeError:
         assert phase == "warmup"
-    assert_same_bits(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
+    assert_identical(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
     # Once complete, there is nothing to do.
-    assert_same_bits(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
+    assert_identical(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
 
 
 def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
     record = storage.read_commit(tmp_path / "run")
     assert record["draws"] == record["in_store"] == 600 and not record["complete"]
     run = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
-    assert_same_bits(run, in_memory)
+    assert_identical(run, in_memory)
     assert storage.read_commit(tmp_path / "run")["complete"]
 
 
@@ -99,7 +99,7 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
         ({"versions": {"numpy": "0.0.1"}}, None),
     ],
 )
-def test_what_changes_the_bits_of_a_run_that_goes_on_is_told(regression, tmp_path, entry, words):
+def test_what_changes_the_rounding_of_a_resumed_run_is_told(regression, tmp_path, entry, words):
     short = SETTINGS | {"draws": 5}
     bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **short)
     file = tmp_path / "run" / "config.json"
@@ -139,7 +139,7 @@ else:
 
 
 @pytest.mark.check
-def test_a_killed_run_ends_with_the_same_bits(regression, in_memory, tmp_path):
+def test_a_killed_run_is_bit_for_bit_the_same_at_its_end(regression, in_memory, tmp_path):
     """kill -9 at random moments of warm-up, sampling and writing."""
     path = tmp_path / "run"
     for name, array in zip("xy", regression, strict=True):
@@ -169,10 +169,10 @@ def test_a_killed_run_ends_with_the_same_bits(regression, in_memory, tmp_path):
         if reported:
             assert storage.check(path) == []
             assert bnn.load(path).draws["noise_scale"].shape == (2, reported)
-    assert_same_bits(bnn.resume(path, kernel(), *regression, progress=False), in_memory)
+    assert_identical(bnn.resume(path, kernel(), *regression, progress=False), in_memory)
 
 
-def test_others_may_read_while_a_run_goes_on(regression, tmp_path, monkeypatch):
+def test_others_may_read_during_a_run(regression, tmp_path, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.runtime.draw_writers._COMMIT_SECONDS", 0.0)
     monkeypatch.setattr("bayesnn_ppl.storage.zarr_store._MOST_CHUNK_DRAWS", 50)
     seen = []
@@ -217,7 +217,7 @@ def test_another_kernel_model_or_data_are_refused(regression, tmp_path, change, 
         bnn.extend(tmp_path / "run", *change(kernel(), *regression), draws=5, progress=False)
 
 
-def test_what_was_saved_from_memory_cannot_go_on(regression, in_memory, tmp_path):
+def test_what_was_saved_from_memory_cannot_be_resumed(regression, in_memory, tmp_path):
     in_memory.save(tmp_path / "run")
-    with pytest.raises(ValueError, match="no sampler's state to go on from"):
+    with pytest.raises(ValueError, match="no sampler's state to resume from"):
         bnn.extend(tmp_path / "run", kernel(), *regression, draws=5, progress=False)

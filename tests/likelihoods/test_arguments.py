@@ -37,7 +37,7 @@ CATEGORICAL = L.categorical(3)
         (lambda: L.student_t("4"), TypeError, "degrees of freedom must be a number"),
         (lambda: L.student_t(dist.Normal(4, 1)), ValueError, "degrees of freedom must be positive"),
         (lambda: L.student_t(dist.Gamma(2.0 * jnp.ones(2), 0.1)), ValueError, "degrees of freedom"),
-        (lambda: L.poisson(outputs=1.5), TypeError, "`outputs` must be a whole number"),
+        (lambda: L.poisson(outputs=1.5), TypeError, "`outputs` must be an integer"),
         (lambda: L.negative_binomial(-2.0), ValueError, "concentration must be positive"),
         (lambda: L.negative_binomial(outputs=0), ValueError, "at least 1"),
         (lambda: L.ordinal(1), ValueError, "number of classes must be at least 2"),

@@ -1,4 +1,4 @@
-"""Counts over unequal exposures: their law, what the network sees, and the posterior of a rate."""
+"""Counts over unequal exposures: their distribution, what the network sees, and a posterior."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,13 +33,13 @@ def test_rates_are_multiplied_by_the_exposure(outputs, shape):
     np.testing.assert_allclose(fn.log_prob(y), expected, rtol=1e-4, atol=1e-5)
     known["concentration"] = 3.0
     fn = L.negative_binomial(3.0, outputs=outputs, exposure=0).distribution(jnp.asarray(f), **known)
-    law = stats.nbinom(3.0, 3.0 / (3.0 + mean))
-    expected = law.logpmf(y).reshape(6, -1).sum(1)
+    counts = stats.nbinom(3.0, 3.0 / (3.0 + mean))
+    expected = counts.logpmf(y).reshape(6, -1).sum(1)
     np.testing.assert_allclose(fn.log_prob(y), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(fn.variance, mean + mean**2 / 3, rtol=1e-4)
 
 
-def program(exposure, likelihood=L.poisson):
+def model_of(exposure, likelihood=L.poisson):
     return bnn.models.linear(likelihood=likelihood(exposure=exposure))
 
 
@@ -50,7 +50,7 @@ Y = RNG.poisson(X[:, 1])
 
 @pytest.mark.parametrize("exposure", [1, -2])
 def test_the_network_sees_the_other_columns_alone(exposure):
-    model = program(exposure)
+    model = model_of(exposure)
     assert inspect_model(model, X, Y).latents["net/Dense_0.kernel"] == (2, 1)
     kernel, bias = np.array([[0.3], [-0.7]]), np.array([0.2])
     draws = {"net/Dense_0.kernel": kernel[None, None], "net/Dense_0.bias": bias[None, None]}
@@ -61,7 +61,7 @@ def test_the_network_sees_the_other_columns_alone(exposure):
     # Twice the exposure has twice the counts; the negative control is a network that sees it.
     twice = X * np.array([1, 2, 1], np.float32)
     np.testing.assert_allclose(posterior.predict(twice).mean, 2 * X[:, 1] * rate, rtol=1e-5)
-    assert inspect_model(program(None), X, Y).latents["net/Dense_0.kernel"] == (3, 1)
+    assert inspect_model(model_of(None), X, Y).latents["net/Dense_0.kernel"] == (3, 1)
     with pytest.raises(ValueError, match=r"x\[2, 1\] = 0.0 cannot be an exposure"):
         posterior.predict(np.where(np.arange(24).reshape(8, 3) == 7, 0, X))
 
@@ -77,8 +77,8 @@ class Constant(linen.Module):
 
 def test_a_constant_rate_has_its_conjugate_posterior():
     """λ ~ Gamma(a, b) and counts over e_i: Gamma(a + Σ y, b + Σ e)."""
-    law = dist.TransformedDistribution(dist.Gamma(2.0, 1.0), [ExpTransform().inv])
-    model = bnn.bayesian_network(Constant(), {"log_rate": law}, L.poisson(exposure=-1))
+    prior = dist.TransformedDistribution(dist.Gamma(2.0, 1.0), [ExpTransform().inv])
+    model = bnn.bayesian_network(Constant(), {"log_rate": prior}, L.poisson(exposure=-1))
     x = np.column_stack([np.zeros(6), EXPOSURE]).astype(np.float32)
     y = np.array([1, 0, 33, 2, 11, 121])
     posterior = bnn.sample(NUTS(model), x, y, warmup=200, draws=2000, chains=2, progress=False)
@@ -96,8 +96,8 @@ def test_a_constant_rate_has_its_conjugate_posterior():
 
 @pytest.mark.parametrize("likelihood", checked([L.poisson, L.negative_binomial]))
 def test_stochastic_gradients_take_minibatches_of_it(likelihood):
-    """The exposure of a row goes with it: the program is found to look at each row by itself."""
-    kernel = bnn.kernels.SGLD(program(1, likelihood), step_size=1e-4, batch_size=4)
+    """The exposure of a row goes with it: the model is found to look at each row by itself."""
+    kernel = bnn.kernels.SGLD(model_of(1, likelihood), step_size=1e-4, batch_size=4)
     posterior = bnn.sample(kernel, X, Y, warmup=0, draws=2, chains=1, progress=False)
     assert np.isfinite(posterior.draws["net.Dense_0.kernel"]).all()
 
@@ -118,15 +118,15 @@ BAD[5, 1] = -0.25
     ],
 )
 def test_what_is_no_exposure_is_refused(exposure, x, words):
-    for model in (program(exposure), bnn.cold(program(exposure), 1.0)):
+    for model in (model_of(exposure), bnn.cold(model_of(exposure), 1.0)):
         with pytest.raises(ValueError, match=words):
             inspect_model(model, x, Y)
     with pytest.raises(ValueError, match=words):
-        prior_predictive(program(exposure), x, draws=2)
+        prior_predictive(model_of(exposure), x, draws=2)
 
 
 @pytest.mark.parametrize("exposure", [True, 1.0, "time", [1]])
-def test_a_column_is_a_whole_number(exposure):
+def test_a_column_is_an_integer(exposure):
     for likelihood in (L.poisson, L.negative_binomial):
         with pytest.raises(TypeError, match="`exposure` is the index of a column"):
             likelihood(exposure=exposure)

@@ -81,7 +81,7 @@ def test_bernoulli(outputs, shape):
         (lambda: bnn.likelihoods.heteroscedastic(floor=-1.0), ValueError, "0 or more"),
         (lambda: bnn.likelihoods.heteroscedastic(outputs=3), ValueError, "even number"),
         (lambda: bnn.likelihoods.categorical(1), ValueError, "at least 2"),
-        (lambda: bnn.likelihoods.categorical(2.5), TypeError, "whole number"),
+        (lambda: bnn.likelihoods.categorical(2.5), TypeError, "integer"),
         (
             lambda: bnn.likelihoods.categorical(3).distribution(jnp.zeros((4, 2))),
             ValueError,

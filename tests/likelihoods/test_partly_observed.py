@@ -51,7 +51,7 @@ class Sampled(Bare):
         return self.loc + dist.Laplace(0.0, 1.0).sample(key, sample_shape + self.batch_shape)
 
 
-def program(distribution):
+def model_of(distribution):
     def model(x, y=None, *, batch_size=None):
         w = numpyro.sample("w", dist.Normal(0, 1).expand([2]).to_event(1))
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
@@ -119,7 +119,7 @@ def posterior(distribution, standardisation=None):
         {"w": WEIGHTS},
         {"lp": np.zeros((CHAINS, DRAWS))},
         known,
-        model=program(distribution),
+        model=model_of(distribution),
         standardisation=standardisation,
     )
 
@@ -197,7 +197,7 @@ def test_a_density_alone_has_scores_and_no_predictions():
     def bare(mean, flags):
         return Bare(mean)
 
-    inspect_model(program(bare), X, Y)
+    inspect_model(model_of(bare), X, Y)
     made = posterior(bare)
     assert np.isfinite(loo(made, X, Y).log_scores).all()
     for ask in (lambda: made.predict(X).mean, lambda: made.predict(X).samples(3)):
@@ -207,7 +207,7 @@ def test_a_density_alone_has_scores_and_no_predictions():
 
 def test_what_a_run_keeps_at_its_probe_is_scored_alike():
     run = bnn.sample(
-        bnn.kernels.HMC(program(right), num_leapfrogs=3),
+        bnn.kernels.HMC(model_of(right), num_leapfrogs=3),
         X,
         StandardisedTarget(Y, UNITS),
         warmup=5,
@@ -229,7 +229,7 @@ def test_scores_of_what_was_recorded_are_those_of_evaluate(case):
     y = y.astype(np.float32)
 
     def record(w):
-        return function_record(program(distribution), {"w": w}, X, y, jax.random.key(0))
+        return function_record(model_of(distribution), {"w": w}, X, y, jax.random.key(0))
 
     kept = jax.tree.map(np.asarray, jax.jit(jax.vmap(record))(WEIGHTS.reshape(-1, 2)))
     expected = evaluate(posterior(distribution, UNITS), X, y)
@@ -242,5 +242,5 @@ def test_scores_of_what_was_recorded_are_those_of_evaluate(case):
 
 
 def test_functions_of_a_prior_are_known_too():
-    report = bnn.diagnostics.prior_predictive(program(exponential), X, draws=20)
+    report = bnn.diagnostics.prior_predictive(model_of(exponential), X, draws=20)
     assert "nan" not in str(report)

@@ -1,4 +1,4 @@
-"""Unbalanced classes: what stands beside accuracy."""
+"""Unbalanced classes: scores other than accuracy."""
 
 import json
 from types import SimpleNamespace

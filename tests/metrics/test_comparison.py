@@ -134,7 +134,7 @@ def test_a_label_held_impossible_costs_everything_and_comes_last():
 
 
 def recorded(posterior, x, y, **groups):
-    """What a run keeps at its probe, and neither program nor weights."""
+    """What a run keeps at its probe, and neither model nor weights."""
     rng = np.random.default_rng(0)
     mean = posterior.function_values(x)["mean"]
     kept = {
@@ -150,7 +150,7 @@ def recorded(posterior, x, y, **groups):
     )
 
 
-def test_runs_without_a_program_are_scored_at_their_probe(numbers, three):
+def test_runs_without_a_model_are_scored_at_their_probe(numbers, three):
     cases, x, y = numbers
     kept = {name: recorded(p, x, y) for name, p in cases.items()}
     found = compare(kept, reference="bayes")
@@ -158,7 +158,7 @@ def test_runs_without_a_program_are_scored_at_their_probe(numbers, three):
         assert line["nll"] == pytest.approx(three.lines[name]["nll"], rel=1e-4)
         assert line["wasserstein"] == pytest.approx(three.lines[name]["wasserstein"], abs=0.1)
         assert line["status"] == kept[name].diagnose().status
-    # One that has its program is predicted at the probe of one that has not.
+    # One that has its model is predicted at the probe of one that has not.
     part = recorded(cases["cold"], x[:9], y[:9])
     mixed = compare({"bayes": cases["bayes"], "cold": part})
     assert mixed.rows == 9
@@ -185,7 +185,7 @@ def test_refusals(numbers):
         ("both, or neither", pair, {"y": None}),
         ("No run kept function values", pair, {"x": None, "y": None}),
         ("`bayes` is of regression and `p` of classification", {**pair, "p": p}, {}),
-        ("`cold` has no program .* kept no function values", {**pair, "cold": bare}, {}),
+        ("`cold` has no model .* kept no function values", {**pair, "cold": bare}, {}),
     ):
         with pytest.raises(ValueError, match=message):
             compare(posteriors, **{"x": x, "y": y, **arguments})

@@ -1,4 +1,4 @@
-"""Agreement and total variation by loops, the Wasserstein distance against SciPy and laws."""
+"""Agreement and total variation by loops, Wasserstein against SciPy and known values."""
 
 import numpy as np
 import pytest
@@ -35,14 +35,14 @@ def test_wasserstein_equals_scipy_element_by_element():
         assert images == pytest.approx(np.mean(each), rel=1e-12)
 
 
-def test_wasserstein_of_known_laws():
+def test_wasserstein_of_known_distributions():
     """A shift by d costs d, a rescaling of N(0, 1) by c costs (c - 1) E|Z|."""
     z = norm.ppf((np.arange(4000) + 0.5) / 4000)[:, None]
     assert metrics.wasserstein(z + 3, z) == pytest.approx(3)
     assert metrics.wasserstein(2.5 * z, z) == pytest.approx(1.5 * np.sqrt(2 / np.pi), rel=1e-3)
     assert metrics.wasserstein(np.repeat(z, 3, axis=0), z) == pytest.approx(0, abs=1e-15)
     assert metrics.wasserstein(z, -z) == pytest.approx(0, abs=1e-12)
-    # What its docstring calls the distance of independent samples of one law.
+    # What its docstring calls the distance of independent samples of one distribution.
     x, y = np.random.default_rng(2).normal(size=(2, 400, 500))
     assert metrics.wasserstein(x, y) == pytest.approx(1.82 / np.sqrt(400), rel=0.05)
 

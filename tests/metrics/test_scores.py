@@ -151,7 +151,7 @@ def test_refusals(classified):
         metrics.accuracy(p, y + 1)
     with pytest.raises(ValueError, match="one-hot"):
         metrics.accuracy(p, np.eye(4)[y])
-    with pytest.raises(TypeError, match="no integers"):
+    with pytest.raises(TypeError, match="not integers"):
         metrics.accuracy(p, y + 0.5)
     with pytest.raises(ValueError, match="binary"):
         metrics.accuracy(p[:, 0], y)

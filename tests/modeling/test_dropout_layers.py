@@ -9,7 +9,7 @@ from numpyro import handlers
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.modeling.dropout_layers import live_dropout
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 X = np.random.default_rng(0).normal(size=(2000, 4)).astype(np.float32)
 
@@ -32,7 +32,7 @@ class Plain(linen.Module):
         return linen.Dense(1)(hidden)
 
 
-def program(network, dropout):
+def model_of(network, dropout):
     likelihood = bnn.likelihoods.dirty(bnn.likelihoods.gaussian(1.0), dropout=dropout)
     return bnn.bayesian_network(network, bnn.priors.normal(1.0), likelihood)
 
@@ -53,14 +53,14 @@ def outputs(model, *, y=True):
 
 
 def keyed(network, dropout, number=0):
-    return outputs(KeyedProgram(program(network, dropout), jax.random.key(number)))
+    return outputs(KeyedModel(model_of(network, dropout), jax.random.key(number)))
 
 
 def test_the_networks_own_layers_are_live_in_training_alone():
     hidden = X.sum(1)
     full = 7 * hidden
-    np.testing.assert_allclose(outputs(program(OwnDropout(), "network"), y=False), full, rtol=1e-4)
-    np.testing.assert_allclose(outputs(clean(program(OwnDropout(), "network"))), full, rtol=1e-4)
+    np.testing.assert_allclose(outputs(model_of(OwnDropout(), "network"), y=False), full, rtol=1e-4)
+    np.testing.assert_allclose(outputs(clean(model_of(OwnDropout(), "network"))), full, rtol=1e-4)
     kept = np.rint(keyed(OwnDropout(), "network") / hidden * 0.75)  # which of 1 + 2 + 4 are there
     assert set(kept) == set(range(8))
     # Each of the three is kept three times in four; five standard deviations of a share are 0.05.
@@ -109,6 +109,6 @@ def test_broadcast_axes_share_a_mask():
     ],
 )
 def test_dropout_that_would_drop_nothing_is_refused(network, dropout, sentence):
-    model = KeyedProgram(program(network, dropout), jax.random.key(0))
+    model = KeyedModel(model_of(network, dropout), jax.random.key(0))
     with pytest.raises(ValueError, match=sentence):
         handlers.seed(model, jax.random.key(0))(X, np.zeros(len(X), np.float32))

@@ -99,7 +99,7 @@ def test_cold_leaves_the_jacobian_of_a_scoped_site_alone():
 
 
 def jacobian_of_a(x, y=None, *, batch_size=None):
-    """A program with a factor whose name looks like NumPyro's Jacobians, and is none."""
+    """A model with a factor whose name looks like NumPyro's Jacobians, and is none."""
     a = numpyro.sample("a", dist.HalfNormal(1.0))
     numpyro.factor("flow_a_log_det", -a)
     with numpyro.plate("data", x.shape[0], subsample_size=batch_size):

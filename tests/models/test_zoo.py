@@ -14,7 +14,7 @@ IMAGE, TOKENS = jnp.float32, jnp.int32
 
 
 def sites(model, x):
-    """The sampled sites of a program, by shape alone."""
+    """The sampled sites of a model, by shape alone."""
     found = {}
 
     def run(x):
@@ -79,7 +79,7 @@ def test_published_priors(model, variance):
     assert model.prior == bnn.priors.normal(variance=variance)
 
 
-def test_programs_are_values():
+def test_models_are_values():
     assert bnn.models.resnet20_frn() == bnn.models.resnet20_frn()
     assert bnn.models.resnet20_frn() != bnn.models.resnet20_frn(activation="relu")
 
@@ -122,7 +122,7 @@ def test_padding_does_not_count_in_the_transformer():
         (lambda: bnn.models.resnet20_frn(normalisation="batch"), "no longer a product"),
         (lambda: bnn.models.resnet20_frn(normalisation="layer"), '"frn" or "none"'),
         (lambda: bnn.models.resnet20_frn(depth=18), r"6n \+ 2"),
-        (lambda: bnn.models.resnet20_frn(width=0), "whole number of channels"),
+        (lambda: bnn.models.resnet20_frn(width=0), "an integer of at least 1"),
         (lambda: bnn.models.resnet20_frn(activation="swich"), "Did you mean `swish`"),
         (lambda: bnn.models.transformer(features=10, heads=4), "10 features do not make 4 heads"),
     ],

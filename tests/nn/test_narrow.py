@@ -51,14 +51,14 @@ def test_an_accelerator_has_one_product(monkeypatch):
 
 
 @pytest.mark.parametrize("prior", [bnn.priors.normal(1.0), bnn.priors.horseshoe()])
-def test_every_network_of_a_program_has_narrow_layers(prior):
+def test_every_network_of_a_model_has_narrow_layers(prior):
     model = bnn.models.mlp(hidden=(5,), likelihood=bnn.likelihoods.heteroscedastic(), prior=prior)
     x, y = np.ones((9, 4), np.float32), np.ones(9, np.float32)
 
-    def program(x):
+    def outputs(x):
         with numpyro.handlers.seed(rng_seed=0), numpyro.handlers.trace() as trace:
             model(x, y)
         return trace["y"]["fn"].loc
 
     # NumPyro runs the network's `init` before, whose outputs nothing uses.
-    assert products(program, x)[-3:] == [(4, 5), (5,), (5,)]
+    assert products(outputs, x)[-3:] == [(4, 5), (5,), (5,)]

@@ -85,14 +85,14 @@ def one_scale(shapes, x):
     }
 
 
-def sampled(program, **settings):
-    kernel = bnn.kernels.HMC(program, num_leapfrogs=2)
+def sampled(model, **settings):
+    kernel = bnn.kernels.HMC(model, num_leapfrogs=2)
     known = dict(warmup=2, draws=3, chains=2, seed=0, progress=False)
     return bnn.sample(kernel, X, Y, **known | settings)
 
 
 def outputs(network, weights):
-    """What a program says of its network at these weights."""
+    """What a model says of its network at these weights."""
     given = {f"net/{name}": value for name, value in weights.items()}
     seeded = handlers.seed(handlers.substitute(model(network), data=given), jax.random.key(0))
     return handlers.trace(seeded).get_trace(X)["y"]["fn"].mean

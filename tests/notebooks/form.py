@@ -1,4 +1,4 @@
-"""What every notebook has in common, and how a stored one is held against it."""
+"""What every notebook has in common, and how a stored one is compared with it."""
 
 import ast
 import re
@@ -116,7 +116,7 @@ def _source(cell: nbformat.NotebookNode) -> list[str]:
     try:
         tree = ast.parse(cell.source)
     except SyntaxError:
-        return ["is no plain Python (magic commands are not needed here)."]
+        return ["is not plain Python (magic commands are not needed here)."]
     found = [f"has a line of {len(s)} characters." for s in cell.source.split("\n") if len(s) > 100]
     for node in ast.walk(tree):
         for name in _imported(node):

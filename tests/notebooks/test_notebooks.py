@@ -44,5 +44,5 @@ def test_a_broken_claim_is_noticed(path, cell_id, tmp_path):
     failure = execute(notebook, tmp_path).failure
     assert failure is not None, "All assertions hold, although the claim was broken."
     assert failure.name == "AssertionError", f"{failure.name}: {failure.message}"
-    assert "claim" in tags(failure.cell), f"{failure.cell.id} failed, which is no claim."
+    assert "claim" in tags(failure.cell), f"{failure.cell.id} failed, which is not a claim."
     print(f"{cell_id}: {failure.cell.id} says: {failure.message}")

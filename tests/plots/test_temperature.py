@@ -25,7 +25,7 @@ def test_readings_expected_line_and_band():
     np.testing.assert_allclose(ends, READ[:, 1:])
 
 
-def test_over_time_has_an_axes_for_each_thermometer_and_the_oddest_arrays():
+def test_over_time_has_an_axes_for_each_diagnostic_and_the_oddest_arrays():
     many = [f"layer {i}" for i in range(9)]
     table = np.ones((9, 5, 3)) + np.array([0.0, -0.1, 0.1])
     table[4] += 1.0

@@ -124,7 +124,7 @@ def _by_site(posterior):
     return {names[name]: a for name, a in posterior.draws.items()}
 
 
-def test_our_loo_needs_neither_data_nor_program_once_the_group_is_there(folder, memory):
+def test_our_loo_needs_neither_data_nor_model_once_the_group_is_there(folder, memory):
     expected = bnn.metrics.loo(memory)
     found = bnn.metrics.loo(bnn.load(folder))
     np.testing.assert_allclose(found.log_scores, expected.log_scores, atol=1e-5)
@@ -140,7 +140,7 @@ def test_groups_hold_what_they_say(memory, regression):
     np.testing.assert_allclose(tree["log_likelihood"]["y"], memory.log_likelihood(x, y), atol=1e-5)
     np.testing.assert_array_equal(tree["observed_data"]["y"], y)
     np.testing.assert_array_equal(tree["constant_data"]["x"], x)
-    # The network's prior variances are in the program; here by the draws of their own density.
+    # The network's prior variances are in the model; here by the draws of their own density.
     draws = memory.draws
     kernel = tree["log_prior"]["net.Dense_0.kernel"].values
     expected = stats.norm.logpdf(draws["net.Dense_0.kernel"], 0, 1 / np.sqrt(2)).sum((-1, -2))
@@ -247,7 +247,7 @@ def test_a_probe_of_the_training_data_needs_no_weights(regression):
         tree["log_likelihood"]["y"], run.tree["predictions"]["log_likelihood"], atol=1e-6
     )
     assert tree["functions"]["mean"].sizes["row"] == 12
-    with pytest.raises(ValueError, match="needs the weights and the program"):
+    with pytest.raises(ValueError, match="needs the weights and the model"):
         bare.with_groups("log_prior")
 
 

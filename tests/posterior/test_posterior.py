@@ -202,7 +202,7 @@ def counts(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Poisson(mean), obs=y)
 
 
-def test_deterministic_sites_are_computed_anew_at_new_inputs():
+def test_deterministic_sites_are_recomputed_at_new_inputs():
     """NumPyro would substitute what they were at the training inputs."""
     rates = np.abs(RNG.normal(size=(CHAINS, DRAWS))).astype(np.float32) + 0.5
     draws = {"rate": rates, "mean": np.zeros((CHAINS, DRAWS, 40), np.float32)}
@@ -260,7 +260,7 @@ def test_a_posterior_survives_the_disk(gaussian, tmp_path):
         np.testing.assert_array_equal(bare.draws[name], values)
     for entry, value in posterior.provenance.items():
         assert bare.provenance[entry] == value
-    with pytest.raises(ValueError, match="loaded without its program"):
+    with pytest.raises(ValueError, match="loaded without its model"):
         bare.predict(X)
     again = bnn.load(folder, model=posterior.model)
     np.testing.assert_array_equal(again.predict(X).mean, posterior.predict(X).mean)
@@ -380,7 +380,7 @@ def test_quantiles_without_an_inverse_come_from_samples():
     np.testing.assert_allclose(found.mean(1), stats.t(5).ppf([0.1, 0.5, 0.9]), atol=0.1)
 
 
-def test_another_program_is_refused_at_loading(tmp_path):
+def test_another_model_is_refused_at_loading(tmp_path):
     posterior = bnn.sample(
         numpyro.infer.NUTS(bnn.models.linear(), max_tree_depth=3),
         X,
@@ -392,5 +392,5 @@ def test_another_program_is_refused_at_loading(tmp_path):
     )
     folder = posterior.save(tmp_path / "run")
     bnn.load(folder, model=bnn.models.linear()).predict(X)
-    with pytest.raises(ValueError, match="draws at .* are of another program"):
+    with pytest.raises(ValueError, match="draws at .* are of another model"):
         bnn.load(folder, model=bnn.models.linear(temperature=0.5))

@@ -7,7 +7,7 @@ import pytest
 from numpyro.distributions import constraints
 
 from bayesnn_ppl import priors
-from tests.priors.laws import IMAGES, Everything, shapes_of
+from tests.priors.prior_checks import IMAGES, Everything, shapes_of
 
 SIGMA = np.eye(4) + 0.5
 NOT_DEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
@@ -58,7 +58,7 @@ MADE = {
     "a scale that is counted": (lambda: priors.hierarchical(dist.Poisson(3.0)), "a positive real"),
     "an improper scale": (
         lambda: priors.hierarchical(dist.ImproperUniform(constraints.positive, (), ())),
-        "the law of the scale is improper|The law of the scale is improper",
+        "the prior of the scale is improper|The prior of the scale is improper",
     ),
     "a vector of scales": (
         lambda: priors.hierarchical(dist.HalfNormal(np.ones(3))),
@@ -101,7 +101,7 @@ def test_what_cannot_be_meant_is_refused_at_once(bad):
         make()
 
 
-# Refused when the program runs, since only then the parameters are known. The network is
+# Refused when the model runs, since only then the parameters are known. The network is
 # MLP((4,), outputs=1) on three inputs.
 FITTED = {
     "improper": (FLAT, "`Dense_0.bias` is improper"),
@@ -110,7 +110,7 @@ FITTED = {
     "of one sign": (dist.HalfNormal(1.0), r"the support .* `priors.constrained"),
     "in an interval": (dist.Uniform(-1.0, 1.0), "could not take all real values"),
     "of a negative scale": (lambda name, shape: dist.Normal(0.0, -1.0), "invalid scale parameter"),
-    "of an infinite scale": (dist.Normal(0.0, np.inf), "scale = inf: it is no proper law"),
+    "of an infinite scale": (dist.Normal(0.0, np.inf), "scale = inf: it is improper"),
     "with NaN": (lambda name, shape: dist.Normal(np.nan, 1.0), "invalid loc parameter"),
     "a covariance that is not definite": (
         lambda name, shape: dist.MultivariateNormal(np.zeros(2), np.diag([1.0, -1.0])),
@@ -129,7 +129,7 @@ FITTED = {
         r"column covariance is 3 × 3, but `Dense_0.kernel` of shape \(3, 4\) needs 4 × 4",
     ),
     "joint over too few": (priors.joint_normal(np.eye(20)), "20 × 20, but the parameters hold 21"),
-    "gates of no LSTM": (priors.lstm_gates(), r"is no parameter of an `nn.LSTM`"),
+    "gates of no LSTM": (priors.lstm_gates(), r"is not a parameter of an `nn.LSTM`"),
     "a pattern that matches nothing": (
         {"Dense_9.*": dist.Normal(), "*": dist.Normal()},
         "`Dense_9.[*]` matches no parameter",
@@ -176,7 +176,7 @@ def test_what_does_not_fit_other_networks_is_refused():
         shapes_of(priors.hierarchical(over="filter_group", groups=3), Everything(), IMAGES)
 
 
-def test_a_wrong_setting_that_the_program_computes_is_left_to_the_sampler():
+def test_a_wrong_setting_that_the_model_computes_is_left_to_the_sampler():
     def traced(name, shape):
         scale = numpyro.sample(f"{name}.scale", dist.HalfNormal(1.0))
         return dist.Normal(0.0, scale)

@@ -1,6 +1,6 @@
 """Every prior under NUTS, under stochastic gradients and in a prior predictive check.
 
-One program holds them all, a family for each parameter or group of parameters, so that each pair
+One model holds them all, a family for each parameter or group of parameters, so that each pair
 of a family and what is done with it occurs, with few compilations.
 """
 
@@ -20,7 +20,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.diagnostics import prior_predictive
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
-from tests.priors.laws import SMALLEST_P
+from tests.priors.prior_checks import SMALLEST_P
 
 SHAPES = {"Conv_0": (2, 2, 1, 2), "LSTM_0": (2, 8)} | {f"Dense_{i}": (2, 2) for i in range(12)}
 
@@ -106,7 +106,7 @@ def quickly(function, *arguments):
     return jax.jit(function).lower(*arguments).compile(compiler_options=options)
 
 
-def test_every_family_is_in_the_program_or_elsewhere():
+def test_every_family_is_in_the_model_or_elsewhere():
     covered = {family for family, _ in TABLE.values()}
     # Jeffreys's is below; groups of `residual_blocks` are names for `hierarchical`; what
     # `learned_normal` has besides weights is fitted, and no kernel moves it.
@@ -134,7 +134,7 @@ def last_draw(posterior):
 
 def test_nuts():
     posterior = run(NUTS(MODEL, max_tree_depth=4), draws=10)
-    # The density that it followed is the program's, the Jacobians of scales included.
+    # The density that it followed is the model's, the Jacobians of scales included.
     expected = -potential_energy(MODEL, (X, Y), {}, last_draw(posterior))
     assert posterior.statistics["lp"][0, -1] == pytest.approx(float(expected), rel=1e-4)
 
@@ -156,7 +156,7 @@ def test_stochastic_gradients():
 
 
 def test_prior_predictive():
-    """Functions are those of the program run forward by NumPyro; twice as large are not."""
+    """Functions are those of the model run forward by NumPyro; twice as large are not."""
     found = prior_predictive(MODEL, X, draws=1500)
     assert found.broken == 0 and found.status in ("varied", "rough")
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bayesnn_ppl import priors
 from bayesnn_ppl.priors.common.fitting import distribution_of
-from tests.priors.laws import SMALLEST_P, largest_z, same_law
+from tests.priors.prior_checks import SMALLEST_P, ks_p_value, largest_z
 
 PARAMETERS = {  # name -> shape, fan-in
     "Dense_0.kernel": ((3, 4), 3),
@@ -24,20 +24,20 @@ class Mixture:
         self.parts = [(w, stats.norm(0, s)) for w, s in zip(weights, scales, strict=True)]
 
     def logpdf(self, x):
-        return np.log(sum(w * law.pdf(x) for w, law in self.parts))
+        return np.log(sum(w * fn.pdf(x) for w, fn in self.parts))
 
     def cdf(self, x):
-        return sum(w * law.cdf(x) for w, law in self.parts)
+        return sum(w * fn.cdf(x) for w, fn in self.parts)
 
 
-def both(law):
-    """The same law for all parameters."""
-    return lambda fan_in: law
+def both(prior):
+    """The same prior for all parameters."""
+    return lambda fan_in: prior
 
 
-def kernels(law, bias):
-    """A law that depends on the fan-in, and one for parameters that have none."""
-    return lambda fan_in: bias if fan_in is None else law(fan_in)
+def kernels(prior_of, bias):
+    """A prior that depends on the fan-in, and one for parameters that have none."""
+    return lambda fan_in: bias if fan_in is None else prior_of(fan_in)
 
 
 IID = {
@@ -95,32 +95,32 @@ IID = {
 def test_weights_are_independent_with_the_density_and_the_draws_of_the_closed_form(name):
     prior, reference = IID[name]
     for parameter, (shape, fan_in) in PARAMETERS.items():
-        law = distribution_of(prior, parameter, shape)
-        assert law.event_shape == ()
-        whole = law.expand(shape).to_event()
+        fn = distribution_of(prior, parameter, shape)
+        assert fn.event_shape == ()
+        whole = fn.expand(shape).to_event()
         assert whole.event_shape == shape
         value = np.abs(np.sin(np.arange(np.prod(shape)) + 1.0)).reshape(shape)
         expected = reference(fan_in).logpdf(value).sum()
         np.testing.assert_allclose(whole.log_prob(value), expected, rtol=2e-4, atol=1e-4)
-    law = distribution_of(prior, "Dense_0.kernel", (3, 4))
-    draws = np.asarray(law.sample(jax.random.key(1), (20_000,)), float)
-    assert same_law(draws, reference(3).cdf) > SMALLEST_P
+    fn = distribution_of(prior, "Dense_0.kernel", (3, 4))
+    draws = np.asarray(fn.sample(jax.random.key(1), (20_000,)), float)
+    assert ks_p_value(draws, reference(3).cdf) > SMALLEST_P
     # The same test sees a scale that is wrong by a quarter.
-    assert same_law(1.25 * draws, reference(3).cdf) < SMALLEST_P
+    assert ks_p_value(1.25 * draws, reference(3).cdf) < SMALLEST_P
 
 
 def test_moments_and_cdf_of_the_generalised_normal():
-    law, reference = priors.GeneralisedNormal(1.5, 0.8), stats.gennorm(1.5, 0, 0.8)
+    fn, reference = priors.GeneralisedNormal(1.5, 0.8), stats.gennorm(1.5, 0, 0.8)
     x = np.array([-2.0, -0.1, 0.0, 0.4, 3.0])
-    np.testing.assert_allclose(law.cdf(x), reference.cdf(x), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(law.variance, reference.var(), rtol=1e-5)
-    assert law.mean == 0
+    np.testing.assert_allclose(fn.cdf(x), reference.cdf(x), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(fn.variance, reference.var(), rtol=1e-5)
+    assert fn.mean == 0
 
 
 def test_the_gradient_at_zero_is_finite_where_the_density_has_one():
     for power in (1.0, 1.5, 2.0, 4.0):
-        law = priors.GeneralisedNormal(power, 0.8)
-        assert np.isfinite(jax.grad(law.log_prob)(0.0))
+        fn = priors.GeneralisedNormal(power, 0.8)
+        assert np.isfinite(jax.grad(fn.log_prob)(0.0))
 
 
 SIGMA = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
@@ -132,8 +132,8 @@ FILTERS = np.exp(-np.linalg.norm(GRID[:, None] - GRID[None], axis=-1) / 2.0) * 9
 def gates(value):
     """The log density of an LSTM's bias under the gates of the table below."""
     i, g, f, o = np.split(value, 4, axis=-1)
-    laws = (stats.norm(), stats.laplace(0, 2), stats.norm(1, 0.5), stats.norm())
-    return sum(law.logpdf(block).sum(-1) for law, block in zip(laws, (i, g, f, o), strict=True))
+    blocks = (stats.norm(), stats.laplace(0, 2), stats.norm(1, 0.5), stats.norm())
+    return sum(fn.logpdf(block).sum(-1) for fn, block in zip(blocks, (i, g, f, o), strict=True))
 
 
 STRUCTURED = {  # prior, name, shape, event_shape, covariance of the flattened parameter
@@ -167,9 +167,9 @@ STRUCTURED = {  # prior, name, shape, event_shape, covariance of the flattened p
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_correlated_weights_have_the_density_and_the_covariance_of_the_closed_form(name):
     prior, (parameter, shape, event, covariance) = STRUCTURED[name]
-    law = distribution_of(prior, parameter, shape)
-    assert law.event_shape == event
-    whole = law.expand(shape[: len(shape) - len(event)]).to_event()
+    fn = distribution_of(prior, parameter, shape)
+    assert fn.event_shape == event
+    whole = fn.expand(shape[: len(shape) - len(event)]).to_event()
     draws = np.asarray(whole.sample(jax.random.key(2), (4000,)), float)
     flat = draws.reshape(4000, -1)
     expected = stats.multivariate_normal(np.zeros(len(covariance)), covariance).logpdf(flat[:5])
@@ -179,17 +179,17 @@ def test_correlated_weights_have_the_density_and_the_covariance_of_the_closed_fo
     assert largest_z(flat, np.diag(np.diag(covariance))) > 7
 
 
-def test_gates_of_an_lstm_have_laws_of_their_own():
+def test_gates_of_an_lstm_have_priors_of_their_own():
     prior = priors.lstm_gates(cell=dist.Laplace(0.0, 2.0), forget=dist.Normal(1.0, 0.5))
-    law = distribution_of(prior, "LSTM_0.bias", (12,))
-    assert law.event_shape == (12,)
-    draws = np.asarray(law.sample(jax.random.key(0), (4000,)), float)
-    np.testing.assert_allclose(law.log_prob(draws[:5]), gates(draws[:5]), rtol=1e-5)
+    fn = distribution_of(prior, "LSTM_0.bias", (12,))
+    assert fn.event_shape == (12,)
+    draws = np.asarray(fn.sample(jax.random.key(0), (4000,)), float)
+    np.testing.assert_allclose(fn.log_prob(draws[:5]), gates(draws[:5]), rtol=1e-5)
     forget = draws[:, 6:9]
-    assert same_law(forget, stats.norm(1, 0.5).cdf) > SMALLEST_P
-    assert same_law(forget, stats.norm(0.95, 0.5).cdf) < SMALLEST_P
-    np.testing.assert_allclose(law.mean, np.repeat([0, 0, 1, 0], 3), atol=1e-6)
-    np.testing.assert_allclose(law.variance, np.repeat([1, 8, 0.25, 1], 3), rtol=1e-5)
+    assert ks_p_value(forget, stats.norm(1, 0.5).cdf) > SMALLEST_P
+    assert ks_p_value(forget, stats.norm(0.95, 0.5).cdf) < SMALLEST_P
+    np.testing.assert_allclose(fn.mean, np.repeat([0, 0, 1, 0], 3), atol=1e-6)
+    np.testing.assert_allclose(fn.variance, np.repeat([1, 8, 0.25, 1], 3), rtol=1e-5)
 
     scaled = distribution_of(priors.lstm_gates(fan_in=True), "LSTM_0.kernel", (4, 12))
     value = np.linspace(-1, 1, 48).reshape(4, 12)
@@ -206,5 +206,5 @@ def test_dense_kernels_and_biases_fall_to_the_other_prior_of_filters():
 
 
 def test_cold_posterior_bnn_has_its_own_scale_for_embeddings():
-    law = priors.cold_posterior_bnn()("Embed_0.embedding", (20, 8))
-    assert law.variance == pytest.approx(0.25)
+    fn = priors.cold_posterior_bnn()("Embed_0.embedding", (20, 8))
+    assert fn.variance == pytest.approx(0.25)

@@ -14,10 +14,10 @@ NETWORK = bnn.nn.MLP((4,), outputs=1)  # kernels (3, 4), (4, 1); biases (4,), (1
 
 
 def sites(prior):
-    def program(x):
+    def model(x):
         bnn.random_network("net", NETWORK, prior, x)
 
-    return handlers.trace(handlers.seed(program, jax.random.key(0))).get_trace(X)
+    return handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(X)
 
 
 def test_a_distribution_is_the_prior_of_every_parameter():
@@ -87,11 +87,11 @@ def test_a_network_prior_samples_the_whole_tree():
             for name, shape in shapes.items()
         }
 
-    def program(x):
+    def model(x):
         net = bnn.random_network("net", NETWORK, one_scale, x)
         numpyro.deterministic("f", net(x))
 
-    trace = handlers.trace(handlers.seed(program, jax.random.key(0))).get_trace(X)
+    trace = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(X)
     assert trace["net/scale"]["value"].shape == ()
     # Inputs are zero, so that only the weights that the prior returned can make this output.
     hidden = np.tanh(trace["net/Dense_0.bias"]["value"])

@@ -11,7 +11,7 @@ from scipy import stats
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.priors.common.fitting import distribution_of
-from tests.priors.laws import MLP, ROWS, SMALLEST_P, same_law, shapes_of
+from tests.priors.prior_checks import MLP, ROWS, SMALLEST_P, ks_p_value, shapes_of
 
 LINEAR = bnn.nn.MLP((), outputs=1)  # kernel (d, 1), bias (1,)
 NOISE = 0.5
@@ -38,15 +38,15 @@ def test_an_empirical_prior_has_the_moments_of_the_earlier_posterior(covariance)
     kernel = draws["net/Dense_0.kernel"] + np.array([0.0, 1.0])[:, None, None, None]
     draws["net/Dense_0.kernel"] = kernel = kernel + 0.5 * generator.normal(size=(2, 1000, 1, 1))
     prior = priors.empirical(posterior_of(draws), covariance=covariance, widen=2.0)
-    law = distribution_of(prior, "Dense_0.kernel", (3, 1))
-    assert law.event_shape == (3, 1)
+    fn = distribution_of(prior, "Dense_0.kernel", (3, 1))
+    assert fn.event_shape == (3, 1)
     flat = kernel.reshape(2000, 3)
     sigma = 4 * np.cov(flat.T, bias=covariance == "diagonal")
     if covariance == "diagonal":
         sigma = np.diag(np.diag(sigma))
     value = np.array([[0.3], [1.0], [2.0]])
     expected = stats.multivariate_normal(flat.mean(0), sigma).logpdf(value[:, 0])
-    assert law.log_prob(value) == pytest.approx(expected, rel=1e-4)
+    assert fn.log_prob(value) == pytest.approx(expected, rel=1e-4)
     assert set(shapes_of({"*.bias": dist.Normal(), "*": prior}, LINEAR, ROWS)) == {
         "Dense_0.bias",
         "Dense_0.kernel",
@@ -110,9 +110,9 @@ def test_a_run_that_kept_moments_makes_a_diagonal_prior_and_no_full_one():
         has_weights, draws = False, {}
         moments = {"net.w": (np.array([[1.0], [3.0]]), np.array([[4.0], [4.0]]))}
 
-    law = priors.empirical(Moments())("w", (1,))
-    assert float(law.mean[0]) == pytest.approx(2.0)
-    assert float(law.variance[0]) == pytest.approx(5.0)  # within chains, and between them
+    fn = priors.empirical(Moments())("w", (1,))
+    assert float(fn.mean[0]) == pytest.approx(2.0)
+    assert float(fn.variance[0]) == pytest.approx(5.0)  # within chains, and between them
     with pytest.raises(ValueError, match="kept no draws of its weights"):
         priors.empirical(Moments(), covariance="full")
 
@@ -126,9 +126,9 @@ def test_relaxed_bits_are_concrete_variables():
     # In single precision some draws are ±1 exactly.
     inside = np.clip((weights + 1) / 2, 1e-7, 1 - 1e-7)
     uniform = stats.logistic(logit(0.3)).cdf(0.5 * logit(inside))
-    assert same_law(uniform, stats.uniform().cdf) > SMALLEST_P
+    assert ks_p_value(uniform, stats.uniform().cdf) > SMALLEST_P
     assert (
-        same_law(stats.logistic(logit(0.33)).cdf(0.5 * logit(inside)), stats.uniform().cdf) < 1e-8
+        ks_p_value(stats.logistic(logit(0.33)).cdf(0.5 * logit(inside)), stats.uniform().cdf) < 1e-8
     )
     assert np.mean(weights > 0) == pytest.approx(0.3, abs=6 * (0.21 / 20_000) ** 0.5)
 

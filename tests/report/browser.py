@@ -38,7 +38,7 @@ def browser(*, width=1200, dark=False):
             found.quit()
 
 
-def complaints(driver):
+def console_errors(driver):
     """What the console says, warnings and errors alike."""
     return [entry["message"] for entry in driver.get_log("browser") if entry["level"] != "INFO"]
 

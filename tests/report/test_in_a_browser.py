@@ -3,7 +3,7 @@
 import pytest
 
 from bayesnn_ppl.report.gallery import gallery_page
-from tests.report.browser import asked_for, browser, colours, complaints, fits
+from tests.report.browser import asked_for, browser, colours, console_errors, fits
 
 pytestmark = pytest.mark.check
 
@@ -26,7 +26,7 @@ def test_report(report_file):
     with browser() as driver:
         asked_for(driver)
         driver.get(report_file)
-        assert complaints(driver) == []
+        assert console_errors(driver) == []
         assert set(asked_for(driver)) <= {report_file, "data:,"}
         assert fits(driver) and colours(driver)[2] > 7
 
@@ -66,7 +66,7 @@ def test_report(report_file):
         find("css selector", "body").send_keys(Keys.TAB)
         focused = driver.execute_script("return document.activeElement.tagName")
         assert focused != "BODY", "the keyboard reaches the content"
-        assert complaints(driver) == [] and asked_for(driver) == []
+        assert console_errors(driver) == [] and asked_for(driver) == []
 
 
 @pytest.mark.parametrize("what", ["report_file", "gallery_file"])
@@ -75,7 +75,7 @@ def test_narrow_and_dark(what, request):
     with browser(width=390, dark=True) as driver:
         driver.get(address)
         assert fits(driver) and colours(driver)[2] > 7
-        assert complaints(driver) == []
+        assert console_errors(driver) == []
 
 
 def test_report_without_scripts(report_file):
@@ -120,4 +120,4 @@ def test_gallery(gallery_file):
         Select(driver.find_element("id", "step")).select_by_index(2)
         driver.find_element("id", "again").send_keys(Keys.ENTER)
         assert driver.find_element("id", "playing").text == "Pause"
-        assert complaints(driver) == [] and set(asked_for(driver)) <= {gallery_file, "data:,"}
+        assert console_errors(driver) == [] and set(asked_for(driver)) <= {gallery_file, "data:,"}

@@ -84,7 +84,7 @@ def test_colours_follow_the_theme(page):
     assert "var(--c0)" in page.html and 'class="chain-1"' in page.html
 
 
-def test_of_a_probe_without_program_or_weights(data):
+def test_of_a_probe_without_model_or_weights(data):
     model = bnn.models.linear()
     kernel = bnn.kernels.HMC(model, num_leapfrogs=5)
     keep = bnn.Keep(weights="none", probe=data.test)

@@ -43,7 +43,7 @@ def test_function_values_have_rows():
 def test_a_site_with_the_name_of_an_axis_is_refused():
     with pytest.raises(ValueError, match="the name of a dimension"):
         storage.variable_names(["net/Dense_0.kernel", "net/Dense_0.kernel_in"])
-    # Such names are plausible, and are no axes.
+    # Such names are plausible, and are not axes.
     storage.variable_names(["scale", "scale_in", "bias", "bias_out"])
 
 
@@ -85,7 +85,7 @@ def test_every_axis_has_coordinates(tmp_path, finished):
     stored(path, finished=finished).release()
     tree = storage.read(path)
     check_names(tree)
-    assert list(tree["posterior"].data_vars) == [KERNEL, BIAS], "in the program's order"
+    assert list(tree["posterior"].data_vars) == [KERNEL, BIAS], "in the model's order"
     assert storage.check(path) == []
     if finished:
         check_names(

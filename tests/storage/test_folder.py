@@ -79,7 +79,7 @@ def test_what_is_committed_is_read(tmp_path, sizes):
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_run_goes_on_in_another_process(tmp_path, complete):
+def test_a_run_resumes_in_another_process(tmp_path, complete):
     run = RunFolder.create(tmp_path / "run", CONFIG)
     done = write_blocks(run, [5, 14, 4])
     if complete:
@@ -98,7 +98,7 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_a_run_of_nothing_but_whole_chunks_goes_on(tmp_path, complete):
+def test_a_run_of_nothing_but_whole_chunks_resumes(tmp_path, complete):
     """As one that is killed, or ends, with a multiple of a chunk's draws."""
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.append(rows(0, 32))
@@ -132,7 +132,7 @@ def test_a_commit_made_while_a_run_is_opened_counts(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("dies_at", checked(range(12), 0, 5))
 def test_a_crash_at_any_write_loses_nothing_committed(tmp_path, monkeypatch, dies_at):
-    """Die before the n-th file is renamed into place, then go on from the last commit."""
+    """Die before the n-th file is renamed into place, then continue from the last commit."""
     run = RunFolder.create(tmp_path / "run", CONFIG)
     write_blocks(run, [5])
     count = 0
@@ -237,7 +237,11 @@ DAMAGES = {
     "torn chunk": (lambda p: flip(p / STORE / "posterior/s/c/0/0"), "damaged", 0),
     "deleted journal": (lambda p: next((p / "journal").iterdir()).unlink(), "is missing", 32),
     "torn journal": (lambda p: flip(next((p / "journal").iterdir())), "checksum", 32),
-    "torn checkpoint": (lambda p: flip(next((p / "checkpoint").iterdir())), "cannot go on", 40),
+    "torn checkpoint": (
+        lambda p: flip(next((p / "checkpoint").iterdir())),
+        "cannot be resumed",
+        40,
+    ),
 }
 
 
@@ -300,7 +304,7 @@ def test_arrays_that_a_writer_is_just_making_longer_are_read(tmp_path, monkeypat
             assert after[group][name].dims == values.dims
             np.testing.assert_array_equal(after[group][name].values, values.values)
         assert list(after[group]["draw"].values) == list(range(6))
-    again = RunFolder.reopen(tmp_path / "run")  # and the run goes on
+    again = RunFolder.reopen(tmp_path / "run")  # and the run continues
     again.append(block(1))
     again.commit({"s": np.arange(2)}, phase="sample", done=12, complete=True)
     again.release()

@@ -1,4 +1,4 @@
-"""A run of an older format is read, checked and gone on with; one of a newer format is refused."""
+"""A run of an older format is read, checked and resumed; one of a newer format is refused."""
 
 import json
 import zipfile
@@ -44,7 +44,7 @@ def test_a_run_of_format_1_is_read_and_checked(old_run):
     assert (old_run / "commit.json").read_bytes() == before, "reading changes nothing"
 
 
-def test_a_run_of_format_1_goes_on_in_format_2(old_run):
+def test_a_run_of_format_1_resumes_in_format_2(old_run):
     run = RunFolder.reopen(old_run)
     np.testing.assert_array_equal(run.load_state()["z"], [20.0, -20.0])
     block = numbers(27)[:, 20:]

@@ -1,4 +1,4 @@
-"""A disk that is really full: nothing committed is lost, and a run goes on when there is room."""
+"""A disk that is really full: nothing committed is lost, and a run continues when there is room."""
 
 import errno
 import subprocess
@@ -46,7 +46,7 @@ def expected(blocks):
     return np.concatenate([block(n)["posterior"]["w"] for n in range(blocks)], axis=1)
 
 
-def test_a_full_disk_keeps_what_was_committed_and_the_run_goes_on(small_disk):
+def test_a_full_disk_keeps_what_was_committed_and_the_run_continues(small_disk):
     disk, enlarge = small_disk
     path = disk / "run"
     folder = RunFolder.create(path, {"chains": 2})

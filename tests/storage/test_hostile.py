@@ -72,7 +72,7 @@ FOREIGN = [
     (("codecs", 1, "name"), "numcodecs.pickle", "packed by"),
     (("chunk_grid", "configuration", "chunk_shape"), [2, 2**50], "would take"),
     (("chunk_grid", "configuration", "chunk_shape"), [1, 8], "do not fit its shape"),
-    (("shape",), [2, -1], "is no shape"),
+    (("shape",), [2, -1], "is not a shape"),
     (("zarr_format",), 2, "no array of zarr's format 3"),
     (("storage_transformers",), [{"name": "x"}], "storage transformers"),
 ]

@@ -227,7 +227,7 @@ def test_a_folder_that_becomes_read_only_keeps_what_is_committed(tmp_path, write
     np.testing.assert_array_equal(found, rows(0, kept + 3)["posterior"]["w"])
 
 
-def test_a_run_whose_folder_becomes_read_only_is_resumed_to_the_same_bits(
+def test_a_run_whose_folder_becomes_read_only_is_resumed_bit_for_bit(
     tmp_path, regression, finished
 ):
     path, done = tmp_path / "run", []

@@ -70,7 +70,7 @@ def test_every_commit_is_at_the_address_and_nothing_else(caches):
     folder.release()
 
 
-def test_a_run_is_fetched_and_gone_on_with_elsewhere(caches, monkeypatch):
+def test_a_run_is_fetched_and_resumed_elsewhere(caches, monkeypatch):
     first = begun()
     commit(first, 0)
     first.release()
@@ -150,7 +150,7 @@ def test_a_last_upload_that_fails_is_an_error_and_resuming_sends_it(flaky):
     np.testing.assert_array_equal(weights(ADDRESS), EXPECTED[:, :5])
 
 
-def test_what_was_sent_for_no_commit_is_removed_when_a_run_is_gone_on_with(flaky):
+def test_what_was_sent_for_no_commit_is_removed_when_a_run_is_resumed(flaky):
     folder = begun()
     commit(folder, 0)
     flaky.failing = lambda call, path: call == "put_file" and "commit.json" in path
@@ -169,7 +169,7 @@ def test_what_was_sent_for_no_commit_is_removed_when_a_run_is_gone_on_with(flaky
 
 
 @pytest.mark.parametrize("by", ["address", "working copy"])
-def test_a_writer_killed_after_it_sent_a_commit_goes_on(monkeypatch, by):
+def test_a_writer_killed_after_it_sent_a_commit_resumes(monkeypatch, by):
     """What it wrote down of the sending is then one commit behind."""
     folder = begun()
     commit(folder, 0)
@@ -230,7 +230,7 @@ def test_nothing_is_written_outside_of_the_working_copy(caches):
 @pytest.mark.parametrize(
     ("address", "error", "sentence"),
     [
-        ("nothing://bucket/run", ValueError, "is no address that fsspec knows"),
+        ("nothing://bucket/run", ValueError, "is not an address that fsspec knows"),
         ("memory://bucket/none", FileNotFoundError, "There is no run at memory://bucket/none"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A run made with the oldest versions that are supported is read, judged and gone on with."""
+"""A run made with the oldest versions that are supported is read, judged and resumed."""
 
 import importlib.metadata
 import zipfile
@@ -42,7 +42,7 @@ def test_it_is_read_and_judged(old_run, data):
     )
 
 
-def test_it_goes_on_and_says_that_versions_have_changed(old_run, data):
+def test_it_resumes_and_says_that_versions_have_changed(old_run, data):
     before = bnn.load(old_run).draws["noise_scale"]
     with pytest.warns(UserWarning, match=r"begun with .*jax 0\.11\.0 .*is resumed with"):
         posterior = bnn.extend(old_run, KERNEL, *data, draws=10, progress=False)

@@ -31,7 +31,7 @@ from bayesnn_ppl.settings.methods.kernels import (
     make_kernel,
 )
 from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
-from bayesnn_ppl.settings.models.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
 from bayesnn_ppl.settings.models.zoo import build, check_name, chosen_model, is_file
 from bayesnn_ppl.settings.value_kinds import number, whole
 
@@ -131,13 +131,13 @@ def command(word: str) -> Command:
         of_runs = {} if runs is None else _of_runs(word, settings, runs)
         prepare_devices(of_runs.get("chains", 1), None)
         dataset, _ = load_data(data, counts=zoo.counts)
-        program, _, path = chosen_model(model, zoo, any_model, dataset)
+        built, _, path = chosen_model(model, zoo, any_model, dataset)
         truth = _truth(replications.truth, model, zoo, dataset)
         if fits:
-            method = make_approximation(program, chosen_approximation(word, settings))
+            method = make_approximation(built, chosen_approximation(word, settings))
         else:
             chosen = chosen_kernel(word, settings, warmup=of_runs["warmup"])
-            method = make_kernel(program, chosen)
+            method = make_kernel(built, chosen)
         return _calibrate(
             method, truth, _rows(dataset, replications.rows), replications, of_runs, path,
             f"{model} at {{rows}} training rows of {dataset.name}", json=output.json,
@@ -226,7 +226,7 @@ def _truth(words: tuple[str, ...], model: str, zoo: ZooSettings, dataset: Any) -
                 "--truth takes FILE.py:NAME, or NAME=VALUE of a model option such as "
                 f"`--truth prior-scale=1`, not `{words[0]}`."
             )
-        return load_program(*split_name(words[0]))
+        return load_model(*split_name(words[0]))
     if is_file(model):
         raise ValueError(
             f"--truth NAME=VALUE changes an option of the zoo, and `{model}` is a model of your "

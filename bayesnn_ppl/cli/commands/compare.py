@@ -51,10 +51,10 @@ def run_compare(runs: Sequence[str], *, settings: CompareSettings, output: Outpu
             f"`{runs[0]}` is one run, and a comparison needs two. Name others "
             "after it, or score it alone with `bayesnn evaluate`."
         )
-    found_runs, programs, file = runs_of(folders, settings.model)
+    found_runs, models, file = runs_of(folders, settings.model)
     posteriors = {
-        name: loaded(folders[name], found_runs[name], program, settings.model)
-        for name, program in programs.items()
+        name: loaded(folders[name], found_runs[name], model, settings.model)
+        for name, model in models.items()
     }
     first = next(iter(found_runs.values()))
     x = y = None
@@ -122,7 +122,7 @@ def folders_of(given: Sequence[str], reference: str | None) -> tuple[dict[str, P
 def runs_of(
     folders: dict[str, Path], model: str | None
 ) -> tuple[dict[str, Run], dict[str, Any], Path | None]:
-    """Runs of the same data, their programs, None where one is not known, and the user's file.
+    """Runs of the same data, their models, None where one is not known, and the user's file.
 
     Raises:
         ValueError: their test rows are not the same, or `model` is of none of them.
@@ -133,15 +133,15 @@ def runs_of(
         _require_same_data(first, one, name, run)
     if model is not None and all("zoo" in run.model for run in runs.values()):
         raise ValueError("All runs were made with models of the zoo, so --model does not apply.")
-    programs: dict[str, Any] = {}
+    models: dict[str, Any] = {}
     file = None
     for name, run in runs.items():
-        programs[name] = None
+        models[name] = None
         if "zoo" in run.model:
-            programs[name], _ = run.load_model(None)
+            models[name], _ = run.load_model(None)
         elif model is not None:
-            programs[name], file = run.load_model(model)
-    return runs, programs, file
+            models[name], file = run.load_model(model)
+    return runs, models, file
 
 
 def _require_same_data(first: str, one: Run, name: str, run: Run) -> None:

@@ -67,7 +67,7 @@ class DemoSettings:
 
 
 def run_demo(*, settings: DemoSettings, output: Output) -> int:
-    """Sample an MLP on diabetes, and say what came of it and what to do next."""
+    """Sample an MLP on diabetes, and say how it went and what to do next."""
     folder = Path(settings.out)
     replaced = _check_folder(folder)
     prepare_devices(CHAINS, None)
@@ -260,7 +260,7 @@ def _print_scores(
     print(
         paragraph(
             f"{comparison(network, linear, y)} Disease progression is nearly linear in these "
-            "measurements, so that a network has little to gain here."
+            "measurements, so a network has little to gain here."
         )
     )
 

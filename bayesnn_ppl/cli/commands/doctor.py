@@ -63,7 +63,7 @@ def known_posterior() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return x, y, covariance @ x.T @ y / _NOISE**2, np.sqrt(np.diag(covariance))
 
 
-def _program(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
+def _model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
     import numpyro
     import numpyro.distributions as dist
 
@@ -81,7 +81,7 @@ def self_check() -> dict[str, Any]:
 
     began = time.perf_counter()
     x, y, mean, sd = known_posterior()
-    kernel = bnn.kernels.HMC(_program, num_leapfrogs=3, jitter=0.7, step_size=0.05)
+    kernel = bnn.kernels.HMC(_model, num_leapfrogs=3, jitter=0.7, step_size=0.05)
     posterior = bnn.sample(
         kernel,
         x.astype(np.float32),
@@ -97,7 +97,7 @@ def self_check() -> dict[str, Any]:
 
 
 def verdict(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> dict[str, Any]:
-    """Hold draws (chain, draw, d) against the known means and standard deviations (d,).
+    """Check draws (chain, draw, d) against the known means and standard deviations (d,).
 
     Errors are counted in Monte Carlo standard errors: that of a mean is sd/√ESS, and that of a
     variance of a Gaussian √2 sd²/√ESS.

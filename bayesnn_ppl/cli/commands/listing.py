@@ -14,7 +14,7 @@ from bayesnn_ppl.settings.datasets import SplitSettings
 from bayesnn_ppl.settings.declaring import given, setting
 from bayesnn_ppl.settings.models import zoo
 from bayesnn_ppl.settings.models.parameter_counts import parameter_count
-from bayesnn_ppl.settings.models.user_models import failures_named, load_program, split_name
+from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
 from bayesnn_ppl.settings.value_kinds import choice, whole
 
 __all__ = ["COMPLETION", "DATA", "MODELS"]
@@ -204,8 +204,8 @@ def _describe(name: str, settings: ModelsSettings, *, alone: bool = False) -> di
     elif not zoo.takes(name, x):
         entry["counted_for"] = f"for {kind} only"
     else:
-        program = zoo.build(name, {}, task=task, classes=classes)
-        entry["parameters"] = parameter_count(program, x, network_only=True)
+        model = zoo.build(name, {}, task=task, classes=classes)
+        entry["parameters"] = parameter_count(model, x, network_only=True)
     return entry
 
 
@@ -236,15 +236,15 @@ def _axes(shape: tuple[int, ...]) -> str:
 
 
 def _describe_file(model: str, settings: ModelsSettings) -> dict[str, Any]:
-    """A program of the user, and how many numbers it samples."""
+    """A model of the user, and how many numbers it samples."""
     path, name = split_name(model)
-    program = load_program(path, name)
+    built = load_model(path, name)
     _, x, _, label = _inputs(("regression",), settings)
     with failures_named(path):
-        count = parameter_count(program, np.repeat(x, 2, axis=0), network_only=False)
+        count = parameter_count(built, np.repeat(x, 2, axis=0), network_only=False)
     return {
         "name": model,
-        "description": (inspect.getdoc(program) or "a program of your own").split("\n\n")[0],
+        "description": (inspect.getdoc(built) or "a model of your own").split("\n\n")[0],
         "parameters": count,
         "counted_for": label,
     }

@@ -95,7 +95,7 @@ def prediction_columns(
     """
     if prediction.mean.ndim != (2 if prediction.task == "classification" else 1):
         raise ValueError(
-            f"The program predicts an array of shape {prediction.mean.shape[1:]} for each row, "
+            f"The model predicts an array of shape {prediction.mean.shape[1:]} for each row, "
             "which has no place in a line of CSV. Use `posterior.predict(x)` in Python."
         )
     columns: dict[str, Any] = {"row": np.arange(1, len(prediction.mean) + 1)}

@@ -64,12 +64,12 @@ def run_prior(
     if folder is not None:
         require_new(folder)
     dataset, _ = load_data(data, counts=zoo.counts)
-    program, _, path = chosen_model(model, zoo, any_model, dataset)
+    built, _, path = chosen_model(model, zoo, any_model, dataset)
     x = _rows(dataset.train.x, prior.rows)
     settings = {"draws": prior.draws, "seed": prior.seed}
     with failures_named(path):
-        found = bnn.diagnostics.prior_predictive(program, x, **settings)
-        figures = {} if folder is None else _figures(program, x, dataset, found, settings)
+        found = bnn.diagnostics.prior_predictive(built, x, **settings)
+        figures = {} if folder is None else _figures(built, x, dataset, found, settings)
     if folder is not None:
         with storage.writing_to(folder, lambda: "Choose another folder with --out."):
             folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ __all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "opened"]
 CHECKED = {"converged": 0, "not converged": 1, "approximate": 3, "doubtful": 4, "not judged": 5}
 _RECORDED = (
     "Quantiles and the CRPS are those of one predictive sample for each draw, which the run kept. "
-    "With the program, `--model FILE.py`, they are computed from the whole predictive "
+    "With the model, `--model FILE.py`, they are computed from the whole predictive "
     "distribution and differ a little."
 )
 

@@ -1,4 +1,4 @@
-"""`bayesnn run`: a recipe, as a run like any other, with the published figures beside its own."""
+"""`bayesnn run`: a recipe, as a run like any other, compared with the published figures."""
 
 import dataclasses
 import json
@@ -76,7 +76,7 @@ def run_recipe_command(
     flags: Any,
     output: Output,
 ) -> int:
-    """Run a recipe, and print the published figures beside its own."""
+    """Run a recipe, and print the published figures next to its own."""
     if settings.list or recipe is None:
         return _list(json=output.json)
     of, scale = load_recipe(recipe), settings.scale

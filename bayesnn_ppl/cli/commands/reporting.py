@@ -1,4 +1,4 @@
-"""`bayesnn report` and `bayesnn watch`: runs as a page, finished or while they go on."""
+"""`bayesnn report` and `bayesnn watch`: runs as a page, finished or running."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -117,12 +117,12 @@ def run_gallery(out: str, *, settings: GallerySettings, output: Output) -> int:
 def run_report(runs: Sequence[str], *, settings: ReportSettings, output: Output) -> int:
     """Write the page, and say where it is and what it says."""
     folders, reference = folders_of(runs, settings.reference)
-    found, programs, file = runs_of(folders, settings.model)
+    found, models, file = runs_of(folders, settings.model)
     single = len(folders) == 1
     default = next(iter(folders.values())) / "report.html" if single else Path("report.html")
     out = _page_file(Path(settings.out) if settings.out else default)
     subjects = [
-        _subject(index, name, folders[name], run, programs[name], settings.gradients)
+        _subject(index, name, folders[name], run, models[name], settings.gradients)
         for index, (name, run) in enumerate(found.items())
     ]
     if any(subject.inputs is not None for subject in subjects):
@@ -140,14 +140,14 @@ def run_report(runs: Sequence[str], *, settings: ReportSettings, output: Output)
         print(f"{name}: {status}")
     for subject in subjects:
         if subject.inputs is None:
-            print(_missing(subject.name, found[subject.name], programs[subject.name]))
+            print(_missing(subject.name, found[subject.name], models[subject.name]))
     print(f"Wrote the report to {out} ({size / 1e6:.1f} MB); open it in any browser.")
     return 0
 
 
-def _missing(name: str, run: Run, program: Any) -> str:
+def _missing(name: str, run: Run, model: Any) -> str:
     """What a page without functions lacks: the run kept none, and none can be computed."""
-    lacks = [] if program is not None else ["program: --model FILE.py:NAME"]
+    lacks = [] if model is not None else ["model: --model FILE.py:NAME"]
     if not run.data:
         lacks.append(
             "data: made from arrays in Python, sample there on `bayesnn_ppl.data.load` or with "
@@ -160,11 +160,11 @@ def run_watch(run: str, *, settings: WatchSettings, output: Output) -> int:
     """Serve the page of a run until Ctrl-C."""
     folders, _ = folders_of([run], None)
     ((name, folder),) = folders.items()
-    runs, programs, _ = runs_of({name: folder}, settings.model)
-    of, program = runs[name], programs[name]
+    runs, models, _ = runs_of({name: folder}, settings.model)
+    of, model = runs[name], models[name]
 
     def subject() -> Subject:
-        return _subject(0, name, folder, of, program, 0, kept=True)
+        return _subject(0, name, folder, of, model, 0, kept=True)
 
     def started(address: str) -> None:
         if output.json:
@@ -195,7 +195,7 @@ def _subject(
     name: str,
     folder: Path,
     run: Run,
-    program: Any,
+    model: Any,
     gradients: int,
     *,
     kept: bool = False,
@@ -204,8 +204,8 @@ def _subject(
     posterior = bnn.load(folder)
     kept = kept and posterior.probe is not None
     rows: dict[str, Any] = {}
-    if program is not None and posterior.has_weights and not kept:
-        posterior = bnn.load(folder, predicting(run, posterior.provenance, program))
+    if model is not None and posterior.has_weights and not kept:
+        posterior = bnn.load(folder, predicting(run, posterior.provenance, model))
         if run.data:
             dataset = run.load_data()
             x, y = held_out(dataset)

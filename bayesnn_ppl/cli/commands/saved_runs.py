@@ -131,7 +131,7 @@ def run_runs(folder: str = "runs", *, output: Output) -> int:
     else:
         rows = [(r["run"], r["kernel"], _draws(r), r["state"], r["verdict"]) for r in found]
         print(table(("RUN", "KERNEL", "DRAWS", "STATE", "VERDICT"), rows))
-        stopped = [run for run, path in zip(found, paths, strict=True) if _can_go_on(run, path)]
+        stopped = [run for run, path in zip(found, paths, strict=True) if _can_continue(run, path)]
         if stopped:
             which = stopped[0]["run"] if len(stopped) == 1 else "RUN"
             print(f"\n`{program_name()} resume {which}` continues what has stopped.")
@@ -144,7 +144,7 @@ def _draws(run: dict[str, Any]) -> str:
     return f"{run['chains']} x {made}" + (f" of {wanted}" if short else "")
 
 
-def _can_go_on(run: dict[str, Any], folder: Path) -> bool:
+def _can_continue(run: dict[str, Any], folder: Path) -> bool:
     """Whether `bayesnn resume` has something to do: runs from Python are resumed there."""
     return run["state"].startswith("stopped") and (folder / "run.json").is_file()
 

@@ -1,4 +1,4 @@
-"""A page that follows a run: made anew when a block has been committed, and served to this host."""
+"""A page that follows a run: rebuilt when a block has been committed, and served to this host."""
 
 import html
 import json

@@ -29,7 +29,7 @@ class Origin:
         target: the target, such as "The target column `price` of the file `prices.csv`".
         first_row: the number of the first row of data.
         counting: how rows are counted, such as "the row below the header is row 1".
-        missing: what an entry that is no finite number may look like, such as "NaN or infinite".
+        missing: what an entry that is not a finite number may look like, such as "NaN or infinite".
     """
 
     table: str

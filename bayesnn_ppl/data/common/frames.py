@@ -207,8 +207,9 @@ def labels_or_numbers(
     if not words.any() and not whole:
         row = int(np.argmax(numbers != np.round(numbers)))
         raise ValueError(
-            f"{origin.target} holds the number {numbers[row]:g} at {origin.row(row)}, which is no "
-            'class label. Labels are text or integers; pass `task="regression"` for a quantity.'
+            f"{origin.target} holds the number {numbers[row]:g} at {origin.row(row)}, which is "
+            'not a class label. Labels are text or integers; pass `task="regression"` for a '
+            "quantity."
         )
     # Integers are sorted as numbers, so that class 10 comes after class 9.
     keys = column.astype(str).str.strip() if words.any() else column

@@ -144,7 +144,7 @@ def from_ids(
     x, y = parts["train"]
     for part, (_, targets) in parts.items():
         if not np.isfinite(targets).all():
-            raise ValueError(f"{subject} has targets in its part `{part}` that are no numbers.")
+            raise ValueError(f"{subject} has targets in its part `{part}` that are not numbers.")
     if y.min() == y.max():
         raise ValueError(
             f"{subject} has the same target, {y.flat[0]}, in all {len(y)} training rows, so there "

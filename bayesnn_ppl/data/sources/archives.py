@@ -39,7 +39,7 @@ def load_npz(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is no archive, holds Python objects, lacks an array, or, as
+        ValueError: if it is not an archive, holds Python objects, lacks an array, or, as
             `from_arrays`, holds arrays that cannot be used.
     """
     path = Path(path)

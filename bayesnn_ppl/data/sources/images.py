@@ -108,7 +108,7 @@ SETS = {
     "cifar100_ood": _Images(
         "5000 images of CIFAR-100, 50 of each class, from its training and test set mixed: inputs "
         "out of distribution for a network trained on CIFAR-10. It is not the CIFAR-100 test set, "
-        "an accuracy on it is no CIFAR-100 accuracy, and it has no training part",
+        "an accuracy on it is not a CIFAR-100 accuracy, and it has no training part",
         **_CIFAR,
         class_names=tuple(f"fine class {label}" for label in range(100)),
         checksums={

@@ -31,7 +31,7 @@ _CHECKSUMS = {
     "keras_perm_test": "904be7ce9d3749975d2c41e577de39c867e0e966bdcb7f9dee78824b756e079b",
 }
 
-# Of the file names, which the order of TFDS hangs on; they are no part of the data's hash.
+# Of the file names, which the order of TFDS hangs on; they are not part of the data's hash.
 _NAMES = {
     "review_id_train": "222e2a1052d7a5ea3ec22b0a68e66ddb0dd95599b100df79238e4066421659e4",
     "rating_train": "8748fb5bd4c4975337ec8afae804a35187593a08c099b2c26051823a419672fa",

@@ -102,7 +102,7 @@ class RowOrder:
     def _generator(
         self, kind: int, chain: int, number: int, window: int = 0
     ) -> np.random.Generator:
-        """Counter-based, so that any step's numbers are had without those before it."""
+        """Counter-based, so that any step has its numbers without those before it."""
         key = np.array([self.seed, 4 * chain + kind], np.uint64)
         counter = np.array([0, 0, window, number], np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))

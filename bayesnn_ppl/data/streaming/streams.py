@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import html_table, whole_number
+from bayesnn_ppl.core.arguments import html_table, integer
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.streaming.row_sources import Arrays, Records, opened, record_keys
@@ -224,7 +224,7 @@ def stream(
         >>> data.read([7, 3])[1]
         array([1, 1], dtype=int32)
     """
-    window = whole_number(window, "`window`", at_least=1)
+    window = integer(window, "`window`", at_least=1)
     source: Arrays | Records
     if y is None:
         source = Records(x, record_keys(x, keys))
@@ -241,7 +241,7 @@ def stream(
         stored = getattr(source.x, "chunks", None)
     if not len(source):
         raise ValueError("The stream must have at least one row.")
-    chunk = whole_number(chunk or (stored[0] if stored else 1), "`chunk`", at_least=1)
+    chunk = integer(chunk or (stored[0] if stored else 1), "`chunk`", at_least=1)
     return Stream(
         source,
         prepare=prepare,

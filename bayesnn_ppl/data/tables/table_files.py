@@ -192,7 +192,7 @@ def _read_parquet(path: Path) -> pandas.DataFrame:
         ) from error
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"The file `{path}` is not a readable Parquet file ({error}). Write it anew, for "
+            f"The file `{path}` is not a readable Parquet file ({error}). Write it again, for "
             "example with `table.to_parquet(path)` of pandas."
         ) from error
     columns = [str(column) for column in table.columns]

@@ -88,7 +88,7 @@ def diagnose_fit(run: Mapping[str, Any]) -> FitDiagnosis:
 
     R-hat has nothing to say here: draws of an approximation are independent by construction, and
     members of an ensemble are meant to differ. How far the approximation is from the posterior is
-    seen beside a run of `sample` (`metrics.total_variation`, `metrics.agreement`).
+    seen by comparison with a run of `sample` (`metrics.total_variation`, `metrics.agreement`).
 
     Args:
         run: the provenance of a posterior that `fit` returned.

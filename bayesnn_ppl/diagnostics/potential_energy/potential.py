@@ -1,8 +1,8 @@
-"""Positions and gradients of U at a posterior's draws: what the configurational thermometer needs.
+"""Positions and gradients of U at a posterior's draws: what the configurational temperature needs.
 
 U is T times the negative log density that the run was to sample, in unconstrained coordinates: the
 likelihood of all rows, the priors, and the Jacobians of constrained sites, which a whole-posterior
-temperature leaves at weight 1 in the target and which so count T times in U. Where the program is
+temperature leaves at weight 1 in the target and which so count T times in U. Where the model is
 random in training, U is the mean over its noise and each gradient has a noise of its own. It is
 unbiased, as a gradient of some of the rows is, and a temperature is linear in it.
 """
@@ -18,13 +18,13 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets, has_hash
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.modeling.temperature import ColdModel, cold
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 __all__ = [
     "Energies",
@@ -66,24 +66,24 @@ class Energies(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="target")
-def unconstrained(target: StaticProgram, draws: Any, x: Any, y: Any) -> Any:
+def unconstrained(target: StaticValue, draws: Any, x: Any, y: Any) -> Any:
     """The unconstrained coordinates of draws, site -> (draws, ...)."""
-    return jax.lax.map(lambda one: unconstrain_fn(clean(target.model), (x, y), {}, one), draws)
+    return jax.lax.map(lambda one: unconstrain_fn(clean(target.value), (x, y), {}, one), draws)
 
 
 @partial(jax.jit, static_argnames=("target", "whole"))
 def _gradients(
-    target: StaticProgram, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
+    target: StaticValue, whole: bool, z: Any, rows: Any, x: Any, y: Any, seed: Any = 0
 ) -> Any:
     """∇ of the potential at each z, of its own rows, as if they were all, and its own noise."""
     count = len(next(iter(z.values())))
 
     def one(own: Any) -> Any:
         z, rows, key = own
-        keyed = KeyedProgram(target.model, key)
+        keyed = KeyedModel(target.value, key)
         if whole:
             return jax.grad(lambda z: potential_energy(keyed, (x, y), {}, z))(z)
-        # The plate takes these rows and scales them; data the program looks at outside stay whole.
+        # The plate takes these rows and scales them; data the model looks at outside stay whole.
         model = handlers.substitute(keyed, data={"data": rows})
         kwargs = {"batch_size": rows.shape[0]}
         return jax.grad(lambda z: potential_energy(model, (x, y), kwargs, z))(z)
@@ -92,7 +92,7 @@ def _gradients(
 
 
 def run_temperature(posterior: PosteriorDraws) -> float:
-    """The whole-posterior temperature of the draws: of the kernel, or of a `cold` program.
+    """The whole-posterior temperature of the draws: of the kernel, or of a `cold` model.
 
     Raises:
         ValueError: the temperature changed over the kept draws, or was 0.
@@ -104,7 +104,7 @@ def run_temperature(posterior: PosteriorDraws) -> float:
         if not math.isclose(low, high, rel_tol=1e-4):
             raise ValueError(
                 f"The temperature went from {low:g} to {high:g} over the kept draws, and a "
-                "thermometer needs one to compare with. Let the schedule end in the warm-up, or "
+                "temperature needs one to compare with. Let the schedule end in the warm-up, or "
                 "keep the draws made at one temperature."
             )
         if high == 0:
@@ -112,7 +112,7 @@ def run_temperature(posterior: PosteriorDraws) -> float:
                 "The run was made at temperature 0, as an optimiser: there is no temperature to "
                 "measure."
             )
-        # Alone it is that of the kernel; of a cold program loaded without it, the other one.
+        # Alone it is that of the kernel; of a cold model loaded without it, the other one.
         temperature = temperature if high == 1.0 else high
     return temperature
 
@@ -130,21 +130,21 @@ def energies_at_draws(
     """θ and ∇U at evenly spaced draws of each chain.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run, prepared as they were for `sample`.
         gradients: how many are computed in all, at most; each passes over the data once.
         rows: rows drawn anew for each gradient, without replacement, in place of all of them. The
             temperature stays unbiased and its interval widens.
         chains: indices of the chains; None for all.
-        seed: of the rows, and of the noise of a program that is random in training.
+        seed: of the rows, and of the noise of a model that is random in training.
 
     Raises:
-        ValueError: no program or no weights, other data than those of the run, or too few
+        ValueError: no model or no weights, other data than those of the run, or too few
             gradients for 4 draws a chain.
         TypeError: an argument or the data are not what they must be.
     """
     run, x, y, latents, names = ready_run(posterior, x, y)
-    gradients = whole_number(gradients, "`gradients`", at_least=4)
+    gradients = integer(gradients, "`gradients`", at_least=4)
     kept = next(iter(latents.values())).shape
     chains = np.arange(kept[0]) if chains is None else np.asarray(chains)
     each = min(kept[1], gradients // len(chains))
@@ -157,7 +157,7 @@ def energies_at_draws(
     chosen = {s: a[chains][:, draws].reshape(-1, *a.shape[2:]) for s, a in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(StaticProgram(posterior.model), chosen, x, y)
+        z = unconstrained(StaticValue(posterior.model), chosen, x, y)
         found = _summed(target, z, x, y, rows, run.get("local"), seed)
 
     def by_chain(arrays: Mapping[str, Any], factor: float) -> dict[str, np.ndarray]:
@@ -173,7 +173,7 @@ def affordable_gradients(posterior: PosteriorDraws, x: Any, y: Any) -> int:
     """At how many draws, at most 2000, the gradient over all data costs a few seconds.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
     """
     draws = posterior.draws
@@ -185,7 +185,7 @@ def affordable_gradients(posterior: PosteriorDraws, x: Any, y: Any) -> int:
     target = target_of(posterior)[1]
     with arithmetic(float64=run.get("precision") == "float64"):
         z = unconstrained(
-            StaticProgram(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
+            StaticValue(posterior.model), {site: a[0, :1] for site, a in latents.items()}, x, y
         )
         lowered = _gradients.lower(target, True, z, jnp.zeros((1, 1), jnp.int32), x, y)
         cost = lowered.cost_analysis()
@@ -200,7 +200,7 @@ def minibatch_gradients(
     """∇Û of many minibatches at the last draw of the first chain, name -> (minibatches, ...).
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         batch_size: rows of each, drawn with replacement.
         minibatches: how many.
@@ -211,13 +211,13 @@ def minibatch_gradients(
     """
     run, x, y, latents, names = ready_run(posterior, x, y)
     if run.get("local"):
-        raise ValueError(f"The program has latent sites for each row, {run['local']}.")
-    batch_size = whole_number(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
+        raise ValueError(f"The model has latent sites for each row, {run['local']}.")
+    batch_size = integer(batch_size, "`batch_size`", at_least=1, below=len(x) + 1)
     rows = np.random.default_rng(seed).integers(len(x), size=(minibatches, batch_size))
     last = {site: array[0, -1:] for site, array in latents.items()}
     temperature, target = target_of(posterior)
     with arithmetic(float64=run.get("precision") == "float64"):
-        z = unconstrained(StaticProgram(posterior.model), last, x, y)
+        z = unconstrained(StaticValue(posterior.model), last, x, y)
         repeated = jax.tree.map(lambda a: jnp.repeat(a, minibatches, axis=0), z)
         found = _gradients(target, False, repeated, rows.astype(np.int32), x, y, seed)
     return {names[s]: temperature * np.asarray(found[s], np.float64) for s in latents}
@@ -229,7 +229,7 @@ def ready_run(
     """Provenance, data, draws by sorted site, and the variables' names; or what is missing."""
     if posterior.model is None:
         raise ValueError(
-            "This posterior was loaded without its program, and the gradient of U needs it: "
+            "This posterior was loaded without its model, and the gradient of U needs it: "
             "`load(path, model=...)`."
         )
     if not posterior.has_weights:
@@ -240,26 +240,26 @@ def ready_run(
     return run, x, y, {site: draws[names[site]] for site in sorted(run["latents"])}, names
 
 
-def target_of(posterior: PosteriorDraws) -> tuple[float, StaticProgram]:
-    """T, and the program whose negative log density is U/T."""
+def target_of(posterior: PosteriorDraws) -> tuple[float, StaticValue]:
+    """T, and the model whose negative log density is U/T."""
     temperature, model = run_temperature(posterior), posterior.model
     if not isinstance(model, ColdModel) and temperature != 1.0:
         model = cold(model, temperature)
-    return temperature, StaticProgram(model)
+    return temperature, StaticValue(model)
 
 
 def _summed(
-    target: StaticProgram, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
+    target: StaticValue, z: Any, x: Any, y: Any, rows: int | None, local: Any, seed: int
 ) -> dict[str, np.ndarray]:
     """The gradient over all rows, in blocks of them, or over rows drawn for each z."""
     count, total = len(next(iter(z.values()))), len(x)
     if rows is not None and local:
         raise ValueError(
-            f"The program has latent sites for each row, {local}, so all rows are needed: "
+            f"The model has latent sites for each row, {local}, so all rows are needed: "
             "leave out `rows`."
         )
     if rows is not None:
-        rows = whole_number(rows, "`rows`", at_least=1, below=total + 1)
+        rows = integer(rows, "`rows`", at_least=1, below=total + 1)
         generator = np.random.default_rng(seed)
         own = np.stack([generator.choice(total, rows, replace=False) for _ in range(count)])
         return _gradients(target, False, z, own.astype(np.int32), x, y, seed)

@@ -11,8 +11,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import potential_energy
 
-from bayesnn_ppl.core.arguments import readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.arguments import integer, readable
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import ready_run, target_of, unconstrained
@@ -114,7 +114,7 @@ def posterior_surface(
     The cost is grid² evaluations of the density on all rows.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         draws: three pairs (chain, draw); None for the last draws of the first three chains, or,
             where there are fewer, for the first, middle and last draw of the first chain.
@@ -122,7 +122,7 @@ def posterior_surface(
         grid: points along each axis.
 
     Raises:
-        ValueError: no program or no weights, other data than those of the run, a draw that is not
+        ValueError: no model or no weights, other data than those of the run, a draw that is not
             there, three on one line, or limits that are none.
         TypeError: an argument or the data are not what they must be.
 
@@ -188,7 +188,7 @@ class _Line:
         self.run, self.x, self.y, self.latents, _ = ready_run(posterior, x, y)
         if self.run.get("local"):
             raise ValueError(
-                f"The program has latent sites for each row, {self.run['local']}, and the plane "
+                f"The model has latent sites for each row, {self.run['local']}, and the plane "
                 "would have those of all rows. Marginalise them out."
             )
         self.temperature, self.target = target_of(posterior)
@@ -207,8 +207,8 @@ class _Line:
         if len(places) != count or any(len(place) != 2 for place in places):
             raise ValueError(f"`draws` must be {count} pairs (chain, draw), not {draws!r}.")
         for chain, draw in places:
-            whole_number(chain, "A chain of `draws`", at_least=0, below=chains)
-            whole_number(draw, "A draw of `draws`", at_least=0, below=kept)
+            integer(chain, "A chain of `draws`", at_least=0, below=chains)
+            integer(draw, "A draw of `draws`", at_least=0, below=kept)
         return [(chain, draw) for chain, draw in places]
 
     def positions(self, places: Sequence[Place]) -> np.ndarray:
@@ -218,7 +218,7 @@ class _Line:
             for site, array in self.latents.items()
         }
         with arithmetic(float64=self.float64):
-            z = unconstrained(StaticProgram(self.model), chosen, self.x, self.y)
+            z = unconstrained(StaticValue(self.model), chosen, self.x, self.y)
             one = jax.tree.map(lambda a: a[0], z)
             self.unravel = ravel_pytree(one)[1]
             flat = jax.vmap(lambda z: ravel_pytree(z)[0])(z)
@@ -227,7 +227,7 @@ class _Line:
     def values(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log likelihood, prior and posterior at points (n, d), each (n,)."""
         model = self.model.model if isinstance(self.model, ColdModel) else self.model
-        base, whole = StaticProgram(model), self.target
+        base, whole = StaticValue(model), self.target
         tempered = float(self.run.get("likelihood_temperature") or 1.0)
         with arithmetic(float64=self.float64):
             z = jax.vmap(self.unravel)(jnp.asarray(points))
@@ -241,22 +241,22 @@ class _Line:
         return data * tempered, prior, rest + data / self.temperature
 
 
-def _log_density(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
+def _log_density(target: StaticValue, data: bool, z: Any, x: Any, y: Any) -> np.ndarray:
     """The log density of the rows alone, or of everything else alone, at each z."""
     return np.asarray(_compiled(target, data, z, x, y), np.float64)
 
 
 @partial(jax.jit, static_argnames=("target", "data"))
-def _compiled(target: StaticProgram, data: bool, z: Any, x: Any, y: Any) -> Any:
+def _compiled(target: StaticValue, data: bool, z: Any, x: Any, y: Any) -> Any:
     def one(z: Any) -> Any:
-        weights = SiteWeights(target.model, data=float(data), share=float(not data))
+        weights = SiteWeights(target.value, data=float(data), share=float(not data))
         return -potential_energy(weights, (x, y), {}, z)
 
     return jax.lax.map(one, z)
 
 
 def _grid(bounds: Any, count: int) -> np.ndarray:
-    whole_number(count, "`grid`", at_least=2)
+    integer(count, "`grid`", at_least=2)
     low, high = (float(bound) for bound in bounds)
     if not (np.isfinite([low, high]).all() and low < high):
         raise ValueError(f"`limits` must rise from a number to a larger one, not {bounds!r}.")

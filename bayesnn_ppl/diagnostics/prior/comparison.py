@@ -63,14 +63,14 @@ class PriorComparison:
 def compare_priors(
     models: Mapping[str, Any], x: ArrayLike, *, draws: int = 200, seed: int = 0
 ) -> PriorComparison:
-    """Several programs at the same inputs, to see what their priors mean.
+    """Several models at the same inputs, to see what their priors mean.
 
     Args:
-        models: name -> program, such as one network under two priors.
+        models: name -> model, such as one network under two priors.
         x, draws, seed: see `prior_predictive`.
 
     Raises:
-        TypeError, ValueError: no programs, or as `prior_predictive`.
+        TypeError, ValueError: no models, or as `prior_predictive`.
 
     Example:
         >>> import bayesnn_ppl as bnn, numpy as np
@@ -81,8 +81,8 @@ def compare_priors(
     """
     if not isinstance(models, Mapping) or not models:
         raise TypeError(
-            "`models` must be a mapping {name: program} with at least one program, not "
-            f"{models!r}. A single program is for `prior_predictive`."
+            "`models` must be a mapping {name: model} with at least one model, not "
+            f"{models!r}. A single model is for `prior_predictive`."
         )
     return PriorComparison(
         {

@@ -1,4 +1,4 @@
-"""Functions drawn from the prior of a program, at given inputs, under a memory bound."""
+"""Functions drawn from the prior of a model, at given inputs, under a memory bound."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import (
     LayerActivity,
@@ -67,20 +67,20 @@ class PriorDraws:
 
 
 def function_draws(model: Any, x: ArrayLike, *, draws: int = 200, seed: int = 0) -> np.ndarray:
-    """Functions drawn from the prior of a program, at inputs x.
+    """Functions drawn from the prior of a model, at inputs x.
 
     Draw i is the same whatever the number of draws, and at whatever inputs, as long as the
     prior does not depend on them.
 
     Args:
-        model: a NumPyro program of the model contract. A temperature does not enter.
+        model: a NumPyro model of the model contract. A temperature does not enter.
         x: inputs (N, ...).
         draws: S.
         seed: of all randomness.
 
     Returns:
         (S, N, ...): of labels the logits, (S, N, ..., K), or (S, N, ...) of two classes; of other
-        targets the mean of y, in the program's units.
+        targets the mean of y, in the model's units.
 
     Raises:
         TypeError, ValueError: as `prior_predictive`.
@@ -97,14 +97,14 @@ def draw_functions(
         model, x, draws, seed: see `function_draws`.
         memory: bytes that one block of rows may take, about.
     """
-    draws = whole_number(draws, "The number of draws", at_least=2)
-    seed = whole_number(seed, "The seed", at_least=0, below=2**32)
+    draws = integer(draws, "The number of draws", at_least=2)
+    seed = integer(seed, "The seed", at_least=0, below=2**32)
     inputs = check_array(x, "x", float64=False)
     lines = _LINES if inputs.dtype.kind == "f" and len(inputs) > 1 else 0
     with arithmetic(float64=False):
-        program, layers = StaticProgram(model), Layers()
+        static, layers = StaticValue(model), Layers()
         rows = len(inputs) + 2 * lines
-        traced, kind, no_layers = inspect_prior(program, layers, inputs)
+        traced, kind, no_layers = inspect_prior(static, layers, inputs)
         working = max(1, result_bytes(traced) // len(inputs))
         blocks = math.ceil(rows / max(1, memory // working))
         plan = _Plan(len(inputs), math.ceil(rows / blocks), lines, not no_layers)
@@ -113,7 +113,7 @@ def draw_functions(
         parts = []
         for begin in range(0, at_once * calls, at_once):
             indices = np.arange(begin, begin + at_once, dtype=np.uint32)
-            part = _some_draws(program, plan, jax.random.key(seed), indices, inputs)
+            part = _some_draws(static, plan, jax.random.key(seed), indices, inputs)
             parts.append(jax.tree.map(np.asarray, part))
     found = jax.tree.map(lambda *a: np.concatenate(a)[:draws], *parts)
     n, values = plan.rows, found["values"]
@@ -138,14 +138,14 @@ class _Plan:
     layers: bool
 
 
-@partial(jax.jit, static_argnames=("program", "plan"))
-def _some_draws(program: StaticProgram, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
+@partial(jax.jit, static_argnames=("model", "plan"))
+def _some_draws(model: StaticValue, plan: _Plan, key: Any, indices: Any, x: Any) -> Any:
     # One after another: on a CPU convolutions with as many kernels as draws are slow.
-    return jax.lax.map(lambda index: _one_draw(program, plan, key_of_draw(key, index), x), indices)
+    return jax.lax.map(lambda index: _one_draw(model, plan, key_of_draw(key, index), x), indices)
 
 
-def _one_draw(program: StaticProgram, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
-    weights = latent_values(forward(program.model, key, x))
+def _one_draw(model: StaticValue, plan: _Plan, key: Any, x: Any) -> dict[str, Any]:
+    weights = latent_values(forward(model.value, key, x))
     distances = jnp.zeros(0)
     if plan.lines:
         pieces, distances = _pieces(x, jax.random.fold_in(key, 1), plan.lines)
@@ -158,7 +158,7 @@ def _one_draw(program: StaticProgram, plan: _Plan, key: Any, x: Any) -> dict[str
     def block(pair: Any) -> dict[str, Any]:
         key, rows = pair
         layers = Layers() if plan.layers else None
-        return functions_at(program.model, weights, key, rows, layers, min(plan.block, plan.rows))
+        return functions_at(model.value, weights, key, rows, layers, min(plan.block, plan.rows))
 
     # A loop of one step would still be a loop to the compiler.
     found = (

@@ -56,7 +56,7 @@ class LayerActivity:
 
 
 class Layers:
-    """What tracing a program finds out about its layers, besides values: order and activations."""
+    """What tracing a model finds out about its layers, besides values: order and activations."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -109,7 +109,7 @@ class Layers:
 
 @contextmanager
 def networks_called() -> Iterator[list[Any]]:
-    """Collect the Flax Linen networks that a program calls, with variables and inputs.
+    """Collect the Flax Linen networks that a model calls, with variables and inputs.
 
     None stands for one that is called inside another transformation of JAX, which its values
     must not leave.

@@ -30,7 +30,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, positive, readable
 from bayesnn_ppl.core.precision import arithmetic
 
 __all__ = ["NNGPPrediction", "nngp_kernel", "nngp_predict"]
@@ -200,7 +200,7 @@ def _checked(
             f"The kernel of infinitely wide networks is known here for relu and erf, not for "
             f"`{activation}`. {near_misses(str(activation), _MOMENTS)}"
         )
-    whole_number(depth, "The depth", at_least=0)
+    integer(depth, "The depth", at_least=0)
     _check_scale(weight_scale, "The weight_scale")
     if not (isinstance(bias_scale, numbers.Real) and bias_scale == 0):
         _check_scale(bias_scale, "The bias_scale")

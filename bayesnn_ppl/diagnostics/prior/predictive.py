@@ -18,13 +18,13 @@ __all__ = ["PriorPredictive", "prior_predictive"]
 def prior_predictive(
     model: Any, x: ArrayLike, *, draws: int = 200, seed: int = 0
 ) -> PriorPredictive:
-    """Draw functions from the prior of a program, and say in words what they are like.
+    """Draw functions from the prior of a model, and say in words what they are like.
 
-    The prior is that of the program as it stands. A temperature, of `tempered` or `cold`, scales
+    The prior is that of the model as it stands. A temperature, of `tempered` or `cold`, scales
     log densities, which no draw is made from, and so does not enter.
 
     Args:
-        model: a NumPyro program of the model contract; its `y` is not needed.
+        model: a NumPyro model of the model contract; its `y` is not needed.
         x: inputs (N, ...), two at least, best real ones: rows of the training data.
         draws: functions to draw, two at least.
         seed: of all randomness. Two priors are compared at the same lines between inputs.
@@ -33,8 +33,8 @@ def prior_predictive(
         A `PriorPredictive`.
 
     Raises:
-        TypeError: inputs that are no numbers, or a number of draws or a seed that is not whole.
-        ValueError: fewer than two inputs or draws, inputs that are not finite, a program without
+        TypeError: inputs that are not numbers, or a number of draws or a seed that is not whole.
+        ValueError: fewer than two inputs or draws, inputs that are not finite, a model without
             a latent site or a site "y", or one whose prior has no draws: an improper
             distribution, a factor, a network parameter without a prior.
 

@@ -44,7 +44,7 @@ class PriorPredictive:
         draws, rows: their numbers.
         broken: draws with a value that is not finite; they are left out of all figures.
         classes: the classes that each draw predicts; None for quantities.
-        scale: size of the functions; of categorical labels that of the logits less their mean
+        scale: size of the functions; of categorical labels that of the logits minus their mean
             over the classes, which no probability depends on. None when no draw is finite.
         length: over which length they vary; None for tokens, and for a single input.
         noise_sd: standard deviation of y around its function, the median; None for labels.
@@ -174,7 +174,7 @@ def _of_quantity(found: PriorPredictive) -> list[str]:
         ]
     noise = "" if found.noise_sd is None else f", beside noise of sd {found.noise_sd:.3g} (median)"
     words.append(
-        f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the program's units of `y`."
+        f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the model's units of `y`."
     )
     if scale.sd > 5 or scale.sd < 0.2:
         words.append(

@@ -1,4 +1,4 @@
-"""A program run forward: draws of its weights, and what its functions are at given inputs."""
+"""A model run forward: draws of its weights, and what its functions are at given inputs."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.contrib.module import ParamShape
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers, networks_called
 from bayesnn_ppl.likelihoods.common.observed import (
     BERNOULLI,
@@ -46,7 +46,7 @@ def key_of_draw(key: Any, index: Any) -> Any:
 
 
 def forward(model: Any, key: Any, x: Any) -> Any:
-    """The trace of a program with all its sites drawn."""
+    """The trace of a model with all its sites drawn."""
     return handlers.trace(handlers.seed(model, key)).get_trace(x)
 
 
@@ -96,32 +96,32 @@ def _kind(fn: Any) -> Kind:
     return "categorical" if isinstance(base, CATEGORICAL) else "quantity"
 
 
-def inspect_prior(program: StaticProgram, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
-    """Trace the program once on shapes, and refuse what has no prior to draw from.
+def inspect_prior(model: StaticValue, layers: Layers, x: np.ndarray) -> tuple[Any, Kind, str]:
+    """Trace the model once on shapes, and refuse what has no prior to draw from.
 
     Returns:
         What it computes, what y is, and why no layers can be read, if that is so.
     """
-    check_inputs(program.model, x)
+    check_inputs(model.value, x)
     kinds: list[Kind] = []
 
     def run(key: Any, x: Any) -> Any:
-        trace = forward(handlers.substitute(program.model, substitute_fn=undrawn), key, x)
+        trace = forward(handlers.substitute(model.value, substitute_fn=undrawn), key, x)
         _check(trace, len(x))
         kinds.append(_kind(trace["y"]["fn"]))
-        return functions_at(program.model, latent_values(trace), key, x, layers, len(x))
+        return functions_at(model.value, latent_values(trace), key, x, layers, len(x))
 
     try:
         found = jax.make_jaxpr(lambda x: run(key_of_draw(jax.random.key(0), 0), x))(x).jaxpr
     except NotImplementedError as error:
         raise ValueError(
-            "The program cannot be run forward, since one of its distributions cannot be drawn "
+            "The model cannot be run forward, since one of its distributions cannot be drawn "
             "from. An improper prior has no draws, and no predictive distribution: give every "
             "parameter a proper prior."
         ) from error
     if layers.hidden:
-        return found, kinds[0], "the program calls its network inside a transformation of JAX"
-    return found, kinds[0], "" if layers.names else "the program has no Flax Linen network"
+        return found, kinds[0], "the model calls its network inside a transformation of JAX"
+    return found, kinds[0], "" if layers.names else "the model has no Flax Linen network"
 
 
 def _check(trace: Mapping[str, Any], rows: int) -> None:
@@ -140,7 +140,7 @@ def _check(trace: Mapping[str, Any], rows: int) -> None:
         added = site["type"] == "sample" and site["is_observed"] and name != "y"
         if added and not site["infer"].get(CANCELLING):
             raise ValueError(
-                f"The program adds `{name}` to its log density, as an observation or a factor. Its "
+                f"The model adds `{name}` to its log density, as an observation or a factor. Its "
                 "prior then is not what it draws when it is run forward, and only a sampler can "
                 "draw from it: write the prior as distributions of the parameters."
             )

@@ -38,7 +38,7 @@ def align(
     r"""Draws of the same functions, each moved to the representative nearest to a reference.
 
     Units that may be scaled (relu) first get incoming weights and bias of unit norm. What is left
-    are permutations and signs g, which change no norm, so that the nearest is
+    are permutations and signs g, which change no norm, so the nearest is
 
         argmin_g |gθ - θ_ref|² = argmax_g ⟨gθ, θ_ref⟩
 
@@ -49,11 +49,11 @@ def align(
 
     Unlike `canonical_form` this is continuous while a chain stays near the reference. It does
     choose, among equivalent draws, those that lie together: the spread of aligned weights is at
-    most that of the draws, and agreement of aligned chains is no proof of convergence. Function
+    most that of the draws, and agreement of aligned chains is not a proof of convergence. Function
     space decides.
 
     Args:
-        posterior: with its weights, and its program unless `network` is given; or variable name
+        posterior: with its weights, and its model unless `network` is given; or variable name
             -> draws (chain, draw, ...), with `network` and `input_shape`.
         reference: variable name -> one draw, shape (...). By default the last draw of the first
             chain, then twice the mean of the draws aligned to the one before.

@@ -44,9 +44,9 @@ def canonical_form(
     `align` is to be preferred.
 
     Args:
-        posterior: with its weights, and its program unless `network` is given; or variable name
+        posterior: with its weights, and its model unless `network` is given; or variable name
             -> draws (chain, draw, ...), with `network` and `input_shape`.
-        network: the Linen module, for a hand-written program.
+        network: the Linen module, for a hand-written model.
         input_shape: of one row of the inputs, where the posterior does not know it.
         name: prefix of the network's variables, where they are not those of `posterior.model`.
 
@@ -92,17 +92,17 @@ def layers_and_weights(
         draws = posterior.draws
         if not draws:
             raise ValueError("The run kept no weights, and symmetries are those of weights.")
-        # A program at a temperature of its own holds the one it tempers.
-        program = getattr(posterior.model, "model", posterior.model)
+        # A model at a temperature of its own holds the one it tempers.
+        model = getattr(posterior.model, "model", posterior.model)
         if network is None:
-            network = getattr(program, "network", None)
-            name = getattr(program, "name", name)
+            network = getattr(model, "network", None)
+            name = getattr(model, "name", name)
         if input_shape is None:
             input_shape = posterior.provenance.get("input_shape")
     if network is None:
         raise ValueError(
             "The network is not known: give `network`, the Linen module, and `name`, the prefix of "
-            "its sites. A posterior whose program `bayesian_network` built needs neither."
+            "its sites. A posterior whose model `bayesian_network` built needs neither."
         )
     if input_shape is None:
         raise ValueError(
@@ -128,7 +128,7 @@ def layers_and_weights(
         if broken.any():
             raise ValueError(
                 f"The draws of `{prefix + parameter}` have values that are not finite in "
-                f"{listed(np.flatnonzero(broken).tolist())}: they are no function to compare. "
+                f"{listed(np.flatnonzero(broken).tolist())}: they are not a function to compare. "
                 "Leave out what has failed."
             )
         weights[parameter] = array

@@ -23,7 +23,7 @@ from bayesnn_ppl.nn import Conv
 __all__ = ["HiddenLayer", "find_hidden_layers", "parameter_shapes"]
 
 _ROWS = 8
-# Rounding stays below 1e-10; a move that is no symmetry changes the outputs by a tenth or so.
+# Rounding stays below 1e-10; a move that is not a symmetry changes the outputs by a tenth or so.
 _SAME = 1e-5
 
 _ADVICE = (
@@ -181,7 +181,7 @@ class _Trial:
             raise ValueError(
                 f"The symmetries of the network {type(self._network).__name__} are not understood: "
                 f"its function changes when units of `{name}` are permuted together with the "
-                f"inputs of `{following}`, so that more connects them than one following the "
+                f"inputs of `{following}`, so more connects them than one following the "
                 f"other, such as a residual connection. {_ADVICE}"
             )
         factor = np.exp(self._generator.uniform(0.2, 0.7, units))

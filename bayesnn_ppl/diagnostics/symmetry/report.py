@@ -103,7 +103,7 @@ def symmetry_report(
     function space remains the judge.
 
     Args:
-        posterior: of two chains or more, with its program and its weights.
+        posterior: of two chains or more, with its model and its weights.
         x: probe inputs (N, ...); None for the probe of the run.
         network, input_shape, name: as in `canonical_form`.
 

@@ -1,4 +1,4 @@
-r"""The two thermometers of a sampler, on arrays: what they read, and what the law says they should.
+r"""The two temperatures of a sampler, on arrays: estimates, and what they should be.
 
 A sampler of exp(-U(θ)/T) with momenta p and mass M has, for every parameter array of d elements,
 
@@ -11,12 +11,12 @@ Under symplectic Euler, p' = βp - h∇U + √(2T(1-β))ξ and θ' = θ + hp', o
 
     E T_K = 2T/(1+β) · 1/(1 - h²λ/(2(1+β))),    E T_C = T/(1 - h²λ/(2(1+β))).
 
-The first factor, 1.053 at β = 0.9, is no fault, and a χ² region around T ignores it. And
+The first factor, 1.053 at β = 0.9, is not a fault, and a χ² region around T ignores it. And
 
     E T_C = (1+β)/2 · E T_K
 
 holds for any potential, step and gradient noise: stationarity of E|θ|² gives E⟨θ, p⟩ = ∓h/2 E|p|²
-before and after a step, and the update of p the rest. So the two thermometers agree whatever the
+before and after a step, and the update of p the rest. So the two temperatures agree whatever the
 curvature, when the force of the sampler is the gradient that T_C is given; where they differ, the
 force is wrong; where both are off, the noise is, or the step is too long.
 
@@ -76,33 +76,33 @@ class Measured(NamedTuple):
 
 
 def expected_kinetic(
-    law: str, temperature: Any = 1.0, *, momentum_decay: Any = 0.0, scaled_curvature: Any = 0.0
+    scheme: str, temperature: Any = 1.0, *, momentum_decay: Any = 0.0, scaled_curvature: Any = 0.0
 ) -> Any:
     """E T_K of an integrator on a Gaussian; the limit of a small step for curvature 0.
 
     Args:
-        law: "symplectic Euler", "BBK", "BAOAB", "OBABO", or "thermostat", which holds it at T.
+        scheme: "symplectic Euler", "BBK", "BAOAB", "OBABO", or "thermostat", which holds T.
         temperature: T.
         momentum_decay: β of symplectic Euler; the others do not depend on it.
         scaled_curvature: h²λ of one mode; take the mean over an array of modes.
 
     Raises:
-        ValueError: the law has no kinetic temperature, or h²λ lies beyond the stability limit.
+        ValueError: it has no kinetic temperature, or h²λ lies beyond the stability limit.
     """
-    if law not in _KINETIC:
+    if scheme not in _KINETIC:
         raise ValueError(
-            f"No law of momenta is known for {law!r}: there are {', '.join(_KINETIC)}. Samplers "
-            "without momenta, such as SGLD, have no kinetic temperature; measure the "
+            f"No kinetic temperature is known for {scheme!r}: there are {', '.join(_KINETIC)}. "
+            "Samplers without momenta, such as SGLD, have no kinetic temperature; measure the "
             "configurational one."
         )
     beta, kappa = np.asarray(momentum_decay, float), np.asarray(scaled_curvature, float)
-    limit = 2 * (1 + beta) if law == "symplectic Euler" else np.asarray(4.0)
+    limit = 2 * (1 + beta) if scheme == "symplectic Euler" else np.asarray(4.0)
     if np.any((beta < 0) | (beta >= 1)) or np.any((kappa < 0) | (kappa >= limit)):
         raise ValueError(
-            "The law needs a momentum decay in [0, 1) and a scaled curvature h²λ in "
+            f"{scheme} needs a momentum decay in [0, 1) and a scaled curvature h²λ in "
             f"[0, {np.min(limit):g}), beyond which the step is unstable; lower the step size."
         )
-    return temperature * _KINETIC[law](beta, kappa)
+    return temperature * _KINETIC[scheme](beta, kappa)
 
 
 def naive_region(temperature: float, size: ArrayLike, *, level: float = 0.99) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.core.derivatives import derivatives_along
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import Energies, target_of, unconstrained
@@ -44,12 +44,12 @@ _FEWEST_DRAWS = 8
 
 
 @partial(jax.jit, static_argnames="target")
-def _constrained(target: StaticProgram, z: Any, directions: Any, x: Any, y: Any) -> Any:
+def _constrained(target: StaticValue, z: Any, directions: Any, x: Any, y: Any) -> Any:
     """Latent values at each z, and their derivatives along its directions."""
 
     def one(pair: Any) -> Any:
         position, own = pair
-        constrain = partial(constrain_fn, clean(target.model), (x, y), {})
+        constrain = partial(constrain_fn, clean(target.value), (x, y), {})
         return derivatives_along(constrain, position, own)
 
     return jax.lax.map(one, (z, directions))
@@ -128,7 +128,7 @@ def function_series(
     float64 = run.get("precision") == "float64"
     with arithmetic(float64=float64):
         latents = {site: _joined(kept[names[site]][chains][:, used]) for site in sites}
-        z = unconstrained(StaticProgram(posterior.model), latents, x, y)
+        z = unconstrained(StaticValue(posterior.model), latents, x, y)
     theta = _flat(z, sites, len(chains))
 
     half = len(used) // 2

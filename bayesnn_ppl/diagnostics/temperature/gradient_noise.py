@@ -1,12 +1,12 @@
 r"""How noisy minibatch gradients are, how much heat that is, and how heavy the noise's tails.
 
-A tail index α < 2 of an α-stable law has been read from the gradients of networks, and SGD
+A tail index α < 2 of an α-stable distribution has been read from the gradients of networks, and SGD
 described by Lévy motion (Simsekli et al. 2019). The reading has a known fault: it took the
-coordinates of one gradient for samples of one law. Coordinates differ in scale by orders of
-magnitude, and a mixture of Gaussians of different scales has heavy tails; over minibatches, at a
-fixed coordinate, the noise of usual batch sizes is nearly Gaussian (Panigrahi et al. 2019;
-Xie et al. 2021), as the central limit theorem has it. So here every estimate is made over
-minibatches for each coordinate alone, and averaged afterwards; both estimators are free of scale.
+coordinates of one gradient for samples of one distribution. Coordinates differ in scale by orders
+of magnitude, and a mixture of Gaussians of different scales has heavy tails; over minibatches, at a
+fixed coordinate, the noise of usual batch sizes is nearly Gaussian (Panigrahi et al. 2019; Xie et
+al. 2021), as the central limit theorem has it. So here every estimate is made over minibatches for
+each coordinate alone, and averaged afterwards; both estimators are free of scale.
 
 References:
     Simsekli, Sagun and Gurbuzbalaban (2019), arXiv:1901.06053.
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.diagnostics.posterior_protocol import PosteriorDraws
 from bayesnn_ppl.diagnostics.potential_energy.potential import minibatch_gradients
 
@@ -38,7 +38,7 @@ class GradientNoise:
 
     Attributes:
         variance: of the full-scale gradient Û, mean over coordinates.
-        tail_index: α of a stable law, 2 for a Gaussian; see the module for what it is not.
+        tail_index: α of a stable distribution, 2 for a Gaussian; see the module for what it is not.
         hill: Hill's index of the largest tenth; a Gaussian reads about 5, not infinity.
         gaussian_share: share of coordinates at which D'Agostino and Pearson's test accepts a
             Gaussian at 1 %.
@@ -51,10 +51,10 @@ class GradientNoise:
 
 
 def stable_tail_index(noise: ArrayLike) -> float:
-    """α of a symmetric stable law, from how sums grow; averaged over coordinates.
+    """α of a symmetric stable distribution, from how sums grow; averaged over coordinates.
 
     1/α = (mean log|sums of K| - mean log|samples|) / log K with K near the root of the number of
-    samples: a sum of K copies of a stable law is K^{1/α} of one. For other laws with finite
+    samples: a sum of K copies of a stable variable is K^{1/α} of one. For others with finite
     variance it tends to 2 as K grows, and is below 2 for any K where tails are heavy.
 
     Args:
@@ -113,7 +113,7 @@ def minibatch_noise(
     """Minibatch noise of each parameter array at the last draw of the first chain.
 
     Args:
-        posterior: with its program and its weights.
+        posterior: with its model and its weights.
         x, y: the data of the run.
         batch_size: rows of a minibatch, drawn with replacement as the kernels do.
         minibatches: how many, at least 16; hundreds for the tails.
@@ -127,7 +127,7 @@ def minibatch_noise(
     """
     from scipy.stats import normaltest
 
-    whole_number(minibatches, "`minibatches`", at_least=_FEWEST)
+    integer(minibatches, "`minibatches`", at_least=_FEWEST)
     found = {}
     gradients = minibatch_gradients(
         posterior, x, y, batch_size=batch_size, minibatches=minibatches, seed=seed

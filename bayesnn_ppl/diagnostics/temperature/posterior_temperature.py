@@ -1,4 +1,4 @@
-"""The thermometers of a posterior: what its run recorded, and gradients at its draws."""
+"""The temperatures of a posterior: what its run recorded, and gradients at its draws."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from bayesnn_ppl.diagnostics.temperature.verdict import judge_temperatures
 
 __all__ = [
     "configurational_temperature",
-    "has_thermometer",
+    "has_kinetic_temperature",
     "read_temperatures",
     "recorded_temperatures",
     "temperatures_for_diagnosis",
@@ -29,7 +29,7 @@ __all__ = [
 _FEWEST_DRAWS = 4
 
 
-def has_thermometer(posterior: PosteriorDraws) -> bool:
+def has_kinetic_temperature(posterior: PosteriorDraws) -> bool:
     """Whether the run recorded kinetic temperatures, which cost nothing to judge."""
     return "kinetic_temperature" in posterior.statistics
 
@@ -49,7 +49,7 @@ def configurational_temperature(
     """T_C = ⟨θ - c, ∇U⟩/d of each parameter array; its expectation is T at any stationary draw.
 
     Args:
-        posterior: with its program and its weights, of any sampler.
+        posterior: with its model and its weights, of any sampler.
         x, y: the data of the run, as `sample` was given them.
         gradients: at how many draws, evenly spaced; each passes over the data once.
         rows: rows drawn anew for each gradient in place of all.
@@ -87,14 +87,14 @@ def read_temperatures(
     probe: Any = None,
     **settings: Any,
 ) -> Thermometry:
-    """Both thermometers and their verdict: too hot, too cold or right, and what to change.
+    """Both temperatures and their verdict: too hot, too cold or right, and what to change.
 
     The kinetic one is read from the statistics of the run; the configurational one needs `x` and
     `y`. Chains that stopped at a draw that was not finite are left out.
 
     Args:
         posterior: of a stochastic-gradient sampler, or with `x` and `y` of any sampler.
-        x, y: the data of the run; None to read the kinetic thermometer alone.
+        x, y: the data of the run; None to read the kinetic temperature alone.
         gradients, rows, centre, seed: see `configurational_temperature`.
         probe: inputs (N, ...) at which the temperatures of the function outputs are read too, see
             `function_temperature`; needs `x` and `y`. A reason why they cannot be is added to the
@@ -113,26 +113,26 @@ def read_temperatures(
     sites = {site: name for name, site in run["site_names"].items()}
     recorded = [sites[site] for site in sorted(run["latents"])]  # the order of the statistics
     names = natural(recorded)
-    law, decay = _law(run, statistics)
+    kinetic, decay = _kinetic_distribution(run, statistics)
     dynamics: Dynamics = "unadjusted"
     if run.get("accept_step"):
         dynamics = "accept step"
     elif "kinetic_law" in run.get("kernel_settings", {}):
         dynamics = "noise"
     series: dict[str, Any] = {"kinetic": None, "configurational": None}
-    if has_thermometer(posterior) and law not in ("none", "unknown"):
+    if has_kinetic_temperature(posterior) and kinetic not in ("none", "unknown"):
         order = [recorded.index(name) for name in names]
         series["kinetic"] = statistics["kinetic_temperature"][chains][..., order]
         decay = decay[chains] if np.ndim(decay) else decay
-    elif has_thermometer(posterior) and law == "unknown":
+    elif has_kinetic_temperature(posterior) and kinetic == "unknown":
         notes.append(
-            f"The law of {run.get('kernel')}'s momenta is not known, so its kinetic temperature "
-            "was not judged."
+            f"The distribution of {run.get('kernel')}'s momenta is not known, so its kinetic "
+            "temperature was not judged."
         )
     if x is None and series["kinetic"] is None:
         raise ValueError(
             f"{run.get('kernel')} recorded no kinetic temperature that could be judged"
-            + (": it has no momenta. " if law == "none" and dynamics == "noise" else ". ")
+            + (": it has no momenta. " if kinetic == "none" and dynamics == "noise" else ". ")
             + "Give the data of the run, `temperatures(x, y)`, for the configurational one."
         )
     draws = posterior.draws
@@ -168,7 +168,7 @@ def read_temperatures(
         names,
         sizes,
         temperature=temperature,
-        law=law,
+        kinetic_distribution=kinetic,
         momentum_decay=decay,
         frozen=frozen,
         kernel=run.get("kernel", "the sampler"),
@@ -180,15 +180,15 @@ def read_temperatures(
 
 
 def recorded_temperatures(posterior: PosteriorDraws) -> Thermometry | None:
-    """The kinetic thermometer as `diagnose` reads it; None where the run has none to judge."""
+    """The kinetic temperature as `diagnose` reads it; None where the run has none to judge."""
     recorded = posterior.statistics.get("kinetic_temperature")
-    law = _law(posterior.provenance, posterior.statistics)[0]
+    kinetic = _kinetic_distribution(posterior.provenance, posterior.statistics)[0]
     # What is amiss with such runs is said elsewhere: too few draws, a chain that stopped.
     stopped = posterior.statistics.get("stopped")
     if (
         recorded is None
         or recorded.shape[1] < _FEWEST_DRAWS
-        or law in ("none", "unknown", "thermostat")
+        or kinetic in ("none", "unknown", "thermostat")
         or (stopped is not None and np.asarray(stopped).any(axis=1).all())
     ):
         return None
@@ -262,21 +262,23 @@ def _going(statistics: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray
     return np.flatnonzero(~stopped)
 
 
-def _law(run: Mapping[str, Any], statistics: Mapping[str, np.ndarray]) -> tuple[str, Any]:
-    """The law of the run's momenta, and its β, per draw where the step size changed."""
+def _kinetic_distribution(
+    run: Mapping[str, Any], statistics: Mapping[str, np.ndarray]
+) -> tuple[str, Any]:
+    """The distribution of the run's momenta, and its β, per draw where the step size changed."""
     settings = run.get("kernel_settings", {})
     recorded = "kinetic_temperature" in statistics
-    law = settings.get("kinetic_law") or ("unknown" if recorded else "none")
+    kinetic = settings.get("kinetic_law") or ("unknown" if recorded else "none")
     decay = float(settings.get("momentum_decay") or 0.0)
     reference = settings.get("reference_step_size")
     steps = statistics.get("step_size")
     # A plain learning rate has no reference here, and a constant step, at which β holds.
-    if decay and law == "symplectic Euler" and steps is not None and reference:
+    if decay and kinetic == "symplectic Euler" and steps is not None and reference:
         # The friction is constant, so β follows the step: β' = 1 - √(ε'/ε)(1 - β).
         decay_of_draw = np.maximum(1 - np.sqrt(np.asarray(steps) / reference) * (1 - decay), 0.0)
         if not np.allclose(decay_of_draw, decay, atol=1e-6):
-            return law, decay_of_draw
-    return law, decay
+            return kinetic, decay_of_draw
+    return kinetic, decay
 
 
 def _constant(draws: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""The sentences of a thermometry: each kind of fault, its layers, its cause and the remedy."""
+"""Sentences on temperatures: each kind of fault, its layers, its cause and the remedy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +23,17 @@ class Judged:
 
     Attributes:
         arrays: with their kinds.
-        kernel, law: names of the sampler and of the law of its momenta; "none" without momenta.
+        kernel: name of the sampler.
+        kinetic_distribution: that of its momenta, by name; "none" without momenta.
         dynamics: whether it injects noise, see `judge_temperatures`.
         temperature, tolerance: T, and the share of it that a right reading may miss.
         step_factor: what to multiply the step size by, or None.
-        both: whether both thermometers were read.
+        both: whether both temperatures were measured.
     """
 
     arrays: Sequence[ArrayTemperature]
     kernel: str
-    law: str
+    kinetic_distribution: str
     dynamics: Dynamics
     temperature: float
     tolerance: float
@@ -68,9 +69,9 @@ def sentences(judged: Judged) -> list[str]:
         for kind in ("apart", "off", "not known")
         if kind in groups
     ]
-    if judged.law == "none" and judged.dynamics == "noise":
+    if judged.kinetic_distribution == "none" and judged.dynamics == "noise":
         found.append(f"{judged.kernel} has no momenta, hence no kinetic temperature.")
-    elif judged.law == "thermostat":
+    elif judged.kinetic_distribution == "thermostat":
         found.append(
             f"The thermostat of {judged.kernel} holds the kinetic temperature at T whatever the "
             "noise: the configurational one decides."
@@ -143,14 +144,14 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
                 f"{names} {verb} too cold in position{_range(group)} while the momenta read "
                 f"{_times(1 / max(ratio, 1e-9))} as much. Either the chains still move apart: see "
                 "the temperature over time, and warm up for longer. Or the force that moves "
-                f"{'it' if one else 'them'} is about {_times(1 / max(ratio, 1e-9))} the program's "
+                f"{'it' if one else 'them'} is about {_times(1 / max(ratio, 1e-9))} the model's "
                 "gradient: a term is counted more than once (the likelihood's N/B, a prior, a sum "
                 "over devices)."
             )
         return (
             f"{names} {verb} too hot in position{_range(group)} while the momenta read "
             f"{_times(1 / ratio)} as much. Either the chains still travel: see the temperature "
-            "over time, and warm up for longer. Or the force lacks a part of the program's "
+            "over time, and warm up for longer. Or the force lacks a part of the model's "
             "gradient (a forgotten prior, a likelihood without its N/B)."
         )
     if kind == "momenta":

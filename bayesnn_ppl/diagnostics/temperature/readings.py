@@ -1,4 +1,4 @@
-"""What the thermometers of a run say: too hot, too cold or right, which layers, what to change."""
+"""What the temperatures of a run say: too hot, too cold or right, which layers, what to change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ SHIFTED = 0.1
 @readable
 @dataclass(frozen=True)
 class Reading:
-    """One thermometer on one parameter array, in units in which a right sampler reads T.
+    """One temperature of one parameter array, in units in which a right sampler reads T.
 
     Attributes:
         value, error: mean over the run and its standard error.
@@ -87,10 +87,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class ArrayTemperature:
-    """Both thermometers of one parameter array; None where one was not read.
+    """Both temperatures of one parameter array; None where one was not measured.
 
     `kind` is what the pair of them says: "right", "hot" and "cold" (both alike), "strong" and
-    "weak" (the force against the program's), "momenta" (these alone are off), "frozen", "apart"
+    "weak" (the force against the model's), "momenta" (these alone are off), "frozen", "apart"
     (chains of different temperatures), "off" (hot or cold, of a kernel with an accept step, whose
     draws are few or slow then), "broken" (not finite) or "not known" (too few draws).
     """
@@ -109,7 +109,7 @@ class ArrayTemperature:
 @readable
 @dataclass(frozen=True)
 class Thermometry:
-    """The verdict of the thermometers; `print` shows it.
+    """The verdict of the temperature diagnostics; `print` shows it.
 
     Attributes:
         status: "right", "too hot", "too cold", "frozen", "wrong" (several of these, or worse), or
@@ -202,7 +202,7 @@ class Thermometry:
         return html_table(title, rows, header)
 
     def brief(self) -> str:
-        """The status and the range of each thermometer, on one line."""
+        """The status and the range of each temperature, on one line."""
         ranges = [
             f"{name} {np.nanmin(read[:, 0]):.3g} to {np.nanmax(read[:, 0]):.3g}"
             for name, read in self.readings().items()
@@ -223,11 +223,11 @@ class Thermometry:
         return sum(r.lower > SHIFTED or r.upper < -SHIFTED for r in self.shifts)
 
     def readings(self) -> dict[str, np.ndarray]:
-        """Thermometer -> `(value, lower, upper)` of each array, (arrays, 3); what plots take."""
+        """Diagnostic -> `(value, lower, upper)` of each array, (arrays, 3); what plots take."""
         return self._collect(lambda r: (r.value, r.lower, r.upper), (np.nan,) * 3)
 
     def over_time(self) -> dict[str, np.ndarray]:
-        """Thermometer -> the same for each part of the run, (arrays, parts, 3)."""
+        """Diagnostic -> the same for each part of the run, (arrays, parts, 3)."""
         return self._collect(lambda r: r.over_time, None)
 
     def _collect(self, field: Any, missing: Any) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""From the readings of two thermometers to a verdict on each parameter array."""
+"""From the readings of two temperatures to a verdict on each parameter array."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -41,7 +41,7 @@ def judge_temperatures(
     configurational: ArrayLike | None = None,
     functions: ArrayLike | None = None,
     shifts: ArrayLike | None = None,
-    law: str = "none",
+    kinetic_distribution: str = "none",
     momentum_decay: ArrayLike = 0.0,
     frozen: Collection[str] = (),
     kernel: str = "the sampler",
@@ -52,14 +52,14 @@ def judge_temperatures(
     parts: int = 8,
     notes: Sequence[str] = (),
 ) -> Thermometry:
-    """Judge the series of both thermometers, array by array and together.
+    """Judge the series of both temperatures, array by array and together.
 
     An array is hot or cold when its whole interval lies beyond T(1 ± tolerance), right when the
     interval meets that band and is no wider than ± resolution·T, and not known otherwise, nor by
     positions of chains that have an R-hat above 1.1 or 50 effective draws at most. The
-    curvature is not known: the kinetic temperature is divided by its law at a small step, what the
-    step adds to it is judged as heat, and T_C = T_K·(1+β)/2, exact at any step, is what tells a
-    wrong force from wrong noise.
+    curvature is not known: the kinetic temperature is divided by its expectation at a small step,
+    what the step adds to it is judged as heat, and T_C = T_K·(1+β)/2, exact at any step, is what
+    tells a wrong force from wrong noise.
 
     Args:
         names, sizes: of the parameter arrays.
@@ -68,7 +68,8 @@ def judge_temperatures(
         configurational: T_C of each draw, (chain, draw', arrays); None where not measured.
         functions, shifts: temperatures and shifts of K directions of the function outputs,
             (chain, draw'', K); see `function_temperature`.
-        law, momentum_decay: of the momenta, see `expected_kinetic`; the decay may be (chain, draw).
+        kinetic_distribution, momentum_decay: see `expected_kinetic`; the decay may be (chain,
+            draw).
         frozen: names of arrays that never move.
         kernel: its name, for the words.
         dynamics: "noise" where the kernel injects it, as those of stochastic gradients do;
@@ -80,10 +81,10 @@ def judge_temperatures(
         notes: sentences put at the end of the verdict.
 
     Raises:
-        ValueError: neither thermometer is given, or the numbers of arrays differ.
+        ValueError: neither temperature is given, or the numbers of arrays differ.
     """
     if kinetic is None and configurational is None:
-        raise ValueError("Neither thermometer was read, so there is nothing to judge.")
+        raise ValueError("Neither temperature was measured, so there is nothing to judge.")
     read: dict[str, Measured] = {}
     count = sum(series is not None for series in (kinetic, configurational))
     outputs = np.zeros((1, 4, 0)) if functions is None else np.asarray(functions, dtype=float)
@@ -99,7 +100,9 @@ def judge_temperatures(
                 f"{len(sizes)} sizes: it must be (chain, draw, {len(names)})."
             )
         if name == "kinetic":
-            factor = np.asarray(expected_kinetic(law, momentum_decay=momentum_decay))
+            factor = np.asarray(
+                expected_kinetic(kinetic_distribution, momentum_decay=momentum_decay)
+            )
             values = values / (factor[..., None] if factor.ndim else factor)
         read[name] = measure(
             values,
@@ -117,7 +120,9 @@ def judge_temperatures(
         kind = (
             "frozen"
             if name in frozen
-            else _kind(k, c, law == "thermostat", temperature, tolerance, resolution)
+            else _kind(
+                k, c, kinetic_distribution == "thermostat", temperature, tolerance, resolution
+            )
         )
         if dynamics == "accept step" and kind in ("hot", "cold", "strong", "weak", "momenta"):
             kind = "off"
@@ -141,7 +146,16 @@ def judge_temperatures(
     injects = dynamics == "noise"
     factor_of_step = _step_factor(arrays, temperature, tolerance) if injects else None
     words = sentences(
-        Judged(arrays, kernel, law, dynamics, temperature, tolerance, factor_of_step, count == 2)
+        Judged(
+            arrays,
+            kernel,
+            kinetic_distribution,
+            dynamics,
+            temperature,
+            tolerance,
+            factor_of_step,
+            count == 2,
+        )
     )
     return Thermometry(
         status=status,
@@ -219,7 +233,7 @@ def _step_factor(
     """
     excess = []
     for a in arrays:
-        # The thermometer that knows more, with the end of its interval that is nearer to T.
+        # The temperature that is known better, with the end of its interval that is nearer to T.
         given = [r for r in (a.kinetic, a.configurational) if r is not None]
         if a.kind in ("hot", "right"):
             best = min(given, key=lambda r: r.error)

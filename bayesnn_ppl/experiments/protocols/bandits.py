@@ -38,7 +38,7 @@ class Problem:
     rewards: Floats
 
     def regret(self, actions: ArrayLike) -> Floats:
-        """Expected reward of the best action less that of the one taken, shape (len(actions),)."""
+        """Expected reward of the best action minus that of the one taken, shape (len(actions),)."""
         own = np.asarray(actions, dtype=np.intp)
         return self.means[: len(own)].max(axis=1) - self.means[np.arange(len(own)), own]
 

@@ -89,9 +89,9 @@ def active_learning_rows(
     """
     method = Method(job)
     dataset, _ = load_data(job.data, counts=job.zoo.counts)
-    program, _, _ = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
+    model, _, _ = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     rounds = acquire(
-        lambda x, y, own: method.train(program, x, y, own),
+        lambda x, y, own: method.train(model, x, y, own),
         lambda posterior: _finite(bnn.metrics.evaluate(posterior, *dataset.test)),
         dataset.train.x,
         dataset.train.y,
@@ -141,10 +141,10 @@ def bandit_rows(protocol: Bandit, job: Sample | Fit, folder: Path, seed: int) ->
 
 def _learner(job: Sample | Fit) -> Any:
     """What learns rewards, as `bandits.play` takes it."""
-    method, program = Method(job), _reward_model(job)
+    method, model = Method(job), _reward_model(job)
 
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Callable[[np.ndarray], np.ndarray]:
-        posterior = method.train(program, x, y, seed)
+        posterior = method.train(model, x, y, seed)
 
         def mean(inputs: np.ndarray) -> np.ndarray:
             values = np.asarray(posterior.function_values(inputs)["mean"])

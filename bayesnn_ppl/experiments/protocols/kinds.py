@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.data.corruptions import KINDS, SEVERITIES
 from bayesnn_ppl.experiments.protocols.bandits import POLICIES, PROBLEMS
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect
@@ -95,8 +95,8 @@ class ActiveLearning(Protocol):
     def __post_init__(self) -> None:
         self._among("acquisition", ACQUISITIONS)
         for name in ("start", "batch", "rounds"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
-        whole_number(self.candidates, "`candidates`", at_least=0)
+            integer(getattr(self, name), f"`{name}`", at_least=1)
+        integer(self.candidates, "`candidates`", at_least=0)
         if 0 < self.candidates < self.batch:
             raise ValueError(
                 f"`candidates` is {self.candidates}, but {self.batch} of them are to be labelled."
@@ -125,9 +125,9 @@ class Bandit(Protocol):
     def __post_init__(self) -> None:
         self._among("problem", PROBLEMS)
         self._among("policy", POLICIES)
-        whole_number(self.length, "`length`", at_least=2)
+        integer(self.length, "`length`", at_least=2)
         for refit in self.refits:
-            whole_number(refit, "Each of `refits`", at_least=1, below=self.length)
+            integer(refit, "Each of `refits`", at_least=1, below=self.length)
         if not self.refits or sorted(set(self.refits)) != list(self.refits):
             raise ValueError(
                 f"`refits` must be rising numbers of contexts, not {list(self.refits)}."

@@ -35,9 +35,9 @@ class Fitted:
         record: JSON-ready facts for the provenance, such as `losses` or `log_evidence`.
         findings: what did not go well, and what to do.
         interrupted: whether Ctrl-C or the callback ended it.
-        model: the program to predict with, where it is not the fitted one.
-        centre: latent site -> values (chains, ...) in the program's space, kept beside the draws:
-            θ* of a program that is linearised there, so that a run on disk predicts as it did.
+        model: the model to predict with, where it is not the fitted one.
+        centre: latent site -> values (chains, ...) in the model's space, kept beside the draws:
+            θ* of a model that is linearised there, so that a run on disk predicts as it did.
     """
 
     positions: Mapping[str, np.ndarray]
@@ -55,9 +55,9 @@ class Fitted:
         return chains, draws
 
     def opened_with(self, problem: Problem) -> Model:
-        """The program to give when the result is opened again, so that no other is accepted.
+        """The model to give when the result is opened again, so that no other is accepted.
 
-        It is the one fitted, which a linearised program is made from, unless the draws are of other
+        It is the one fitted, which a linearised model is made from, unless the draws are of other
         sites.
         """
         if self.model is None or set(self.positions) == set(problem.summary.latents):
@@ -69,7 +69,7 @@ class Fitted:
 class Approximation(Protocol):
     """An immutable object whose fields are its settings.
 
-    `model` is a NumPyro program. `solve` checks what depends on the data before it compiles
+    `model` is a NumPyro model. `solve` checks what depends on the data before it compiles
     anything, and returns draws.
     """
 

@@ -40,21 +40,21 @@ def fit(
         approximation: one of `bayesnn_ppl.approximations`, built from a model.
         x: inputs, shape (N, ...), numbers without NaN.
         y: targets, shape (N, ...). Targets from `data.load` carry their units.
-        seed: of all randomness; the same seed on the same machine gives the same bits.
+        seed: of all randomness; on one machine the same seed gives bit-for-bit identical results.
         mesh: devices that members are spread over, see `device_mesh`.
         float64: compute in double precision.
         progress: show a bar.
         callback: called with a `TrainingProgress` after each block of epochs or steps; ends that
             stage when it returns true. A fit around a mode whose training it ended is made around
             what that came to.
-        out: a new or empty folder that the result is written to, as that of `sample`. Trainings,
-            climbs and what else goes step by step leave checkpoints and `metrics.csv` there, and
-            `resume` goes on from them after a crash or a stop.
+        out: a new or empty folder that the result is written to, as that of `sample`. Trainings
+            and other optimisations leave checkpoints and `metrics.csv` there, and `resume`
+            continues from them after a crash or a stop.
         keep: what is kept of each draw, by default all weights; see `Keep`.
 
     Returns:
         A `Posterior`. Members that were trained independently are its chains. The provenance's
-        "approximation" says how it was found and what came of it, and `diagnose()` whether it
+        "approximation" says how it was found and with what result, and `diagnose()` whether it
         went well.
 
     Raises:
@@ -106,7 +106,7 @@ def fit(
 def resume_fit(
     folder: RunFolder, inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None
 ) -> Posterior:
-    """Go on with a fit whose training was ended; see `resume`.
+    """Resume a fit whose training was ended; see `resume`.
 
     Raises:
         ValueError: approximation, model or data are not those of the fit.

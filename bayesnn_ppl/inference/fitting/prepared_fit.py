@@ -13,7 +13,7 @@ import numpy as np
 from numpyro.infer.util import constrain_fn
 
 from bayesnn_ppl.core.arguments import natural
-from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.inference.fitting.approximation import Approximation, Fitted
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
@@ -28,7 +28,7 @@ from bayesnn_ppl.storage import STARTS, RunFolder, variable_names
 
 __all__ = ["Fit"]
 
-_BLOCK = 64  # draws that are mapped to the program's space at once
+_BLOCK = 64  # draws that are mapped to the model's space at once
 # Keys of predictive samples at the probe, apart from every key of an approximation.
 _PREDICTIVE = 2**31
 
@@ -57,7 +57,7 @@ class Fit:
         summary = problem.summary
         model = problem.model if fitted is None else fitted.opened_with(problem)
         if model is not problem.model:
-            summary = problem.of_program(model).summary
+            summary = problem.with_model(model).summary
         described = describe_common(
             model,
             summary,
@@ -141,10 +141,10 @@ class Fit:
         return self._with_groups(Posterior.load(folder.path, fitted.opened_with(problem)), folder)
 
     def _fill(self, sink: MemorySink | FolderSink, fitted: Fitted) -> None:
-        """Map the draws to the program's space, block by block, and let the sink have them."""
+        """Map the draws to the model's space, block by block, and let the sink have them."""
         chains, draws = fitted.shape
         problem, probe = self.problem, self.probe
-        program = StaticProgram(fitted.model or problem.model)
+        model = StaticValue(fitted.model or problem.model)
         points = None if probe is None else (probe.x, probe.y)
         keys = jax.random.split(problem.key(_PREDICTIVE), (chains, draws))
         block = -(-draws // -(-draws // _BLOCK))  # blocks of one size, as far as may be
@@ -153,7 +153,7 @@ class Fit:
             first = min(begin, draws - block)
             z = {name: a[:, first : first + block] for name, a in fitted.positions.items()}
             sites, functions = _groups(
-                program, z, problem.x, problem.y, points, keys[:, first : first + block]
+                model, z, problem.x, problem.y, points, keys[:, first : first + block]
             )
             names = variable_names(natural(sites))
             sink.site_names = {name: site for site, name in names.items()}
@@ -177,18 +177,16 @@ def _since(began: float) -> dict[str, float]:
     return {"total": round(time.perf_counter() - began, 3)}
 
 
-@partial(jax.jit, static_argnames="program")
-def _groups(
-    program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any
-) -> Any:
-    """All sites of each draw in the program's space, and what it says at the probe."""
+@partial(jax.jit, static_argnames="model")
+def _groups(model: StaticValue, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any) -> Any:
+    """All sites of each draw in the model's space, and what it says at the probe."""
 
     def one(pair: Any) -> Any:
         position, key = pair
-        sites = constrain_fn(clean(program.model), (x, y), {}, position, return_deterministic=True)
+        sites = constrain_fn(clean(model.value), (x, y), {}, position, return_deterministic=True)
         if probe is None:
             return sites, None
         latents = {name: sites[name] for name in position}
-        return sites, function_record(program.model, latents, probe[0], probe[1], key)
+        return sites, function_record(model.value, latents, probe[0], probe[1], key)
 
     return jax.lax.map(lambda chain: jax.lax.map(one, chain), (jax.tree.map(jnp.asarray, z), keys))

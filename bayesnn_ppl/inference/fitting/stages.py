@@ -81,8 +81,8 @@ def in_blocks(
     """Call `advance(state, count)` until `total` are made, and show how it goes.
 
     With a record on disk the state is kept there every two seconds or so, and what an earlier
-    process left is gone on with. Bits do not depend on how the total falls into blocks, if those of
-    `advance` do not.
+    process left is resumed. The result does not depend on how the total falls into blocks,
+    if that of `advance` does not.
 
     Args:
         problem: its bar, callback and record count.
@@ -99,7 +99,7 @@ def in_blocks(
 
     Raises:
         KeyboardInterrupt: Ctrl-C before the first block was made.
-        ValueError: the checkpoint is of another program.
+        ValueError: the checkpoint is of another fit.
     """
     state = jax.tree.map(jnp.asarray, state)
     losses, done = np.full((members, total), np.nan), 0

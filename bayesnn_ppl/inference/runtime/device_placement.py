@@ -29,7 +29,7 @@ __all__ = [
 _CHAIN_METHODS = ("parallel", "vectorized", "sequential")
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where an equation has the program that it calls
-# Results that are no arrays of their own, since XLA computes them where they are used.
+# Results that are not arrays of their own, since XLA computes them where they are used.
 _FUSED = ("broadcast_in_dim", "reshape", "squeeze", "convert_element_type", "iota", "copy")
 _USABLE = 0.8  # of free memory: the estimate is rough, and draws need room
 _MOST_TOGETHER = 2**17  # multiplications of the largest product of one member
@@ -49,7 +49,7 @@ def place_chains(
     """The mesh of a run, and for the chains of one device "vmap", "map", or how many at once.
 
     Several chains of one CPU device run one after another: batching them is slower there (small
-    matrices), and in lockstep every chain waits for the longest tree. A program with one matrix
+    matrices), and in lockstep every chain waits for the longest tree. A model with one matrix
     product at most, a linear model, is the exception: see docs/performance.md for both.
 
     On an accelerator they run in one batch, or, where the gradients of all would not fit into its
@@ -57,9 +57,9 @@ def place_chains(
 
     Args:
         chain_method, mesh, chains: as for `sample`; chains of this process.
-        model, x, y: the program and its data.
+        model, x, y: the model and its data.
         rows_at_once: rows that a gradient takes at a time; all by default.
-        discrete: whether the program has discrete latent sites, without a gradient to be compiled.
+        discrete: whether the model has discrete latent sites, without a gradient to be compiled.
 
     Raises:
         ValueError: an unknown method, or a mesh that does not fit.

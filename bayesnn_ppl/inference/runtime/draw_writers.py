@@ -22,7 +22,7 @@ _QUICK_COMMIT = 0.1  # seconds; one that takes longer, as to an object store, is
 
 
 def seconds_to_next_commit(taken: float) -> float:
-    """How long to go on after a commit that took `taken` seconds: it is to cost 5 % at most."""
+    """How long to continue after a commit that took `taken` seconds: it is to cost 5 % at most."""
     return _COMMIT_SECONDS * max(1.0, taken / _QUICK_COMMIT)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.data.common.dataset import Split
 from bayesnn_ppl.distributed import current
@@ -27,14 +27,14 @@ class Keep:
     """What a run keeps of its draws, for `sample(..., keep=...)`.
 
     Statistics of the sampler are kept of every draw. With function values a posterior is
-    diagnosed and scored without its weights, and without the program.
+    diagnosed and scored without its weights, and without the model.
 
     Args:
         weights: "all"; "moments", mean and variance of every weight over the draws of each chain,
             in double precision, and no draw; or "none".
         every: keep the weights of every k-th draw only (function values of all).
         bfloat16: round the weights on disk to bfloat16 (8 significant bits, relative error at most
-            2⁻⁹): about half the space. The sampler itself goes on with the full numbers.
+            2⁻⁹): about half the space. The sampler itself continues with the full numbers.
         probe: inputs x (M, ...), or a pair (x, y) with targets, prepared as the training data.
             Of every draw is kept what its network says there (mean and sd, or class
             probabilities), one predictive sample, and with y the log likelihood. The run holds
@@ -67,7 +67,7 @@ class Keep:
                 f"`Keep(weights={self.weights!r})` is unknown. "
                 + near_misses(str(self.weights), known)
             )
-        whole_number(self.every, "`Keep(every=...)`", at_least=1)
+        integer(self.every, "`Keep(every=...)`", at_least=1)
         if not isinstance(self.bfloat16, bool):
             raise TypeError(f"`Keep(bfloat16=...)` is True or False, not {self.bfloat16!r}.")
         if self.weights == "none" and self.probe is None:
@@ -130,11 +130,11 @@ def check_keep(
     on_disk: bool,
     float64: bool,
 ) -> tuple[Keep, Probe | None]:
-    """Hold what is to be kept against the model; the probe as the compiled functions take it.
+    """Check what is to be kept against the model; the probe as the compiled functions take it.
 
     Raises:
-        TypeError: `keep` is no `Keep`, or the probe holds no numbers.
-        ValueError: bfloat16 in memory, a program without predictions at new inputs, or a probe
+        TypeError: `keep` is not a `Keep`, or the probe holds no numbers.
+        ValueError: bfloat16 in memory, a model without predictions at new inputs, or a probe
             that does not fit it.
     """
     variable_names(summary.stored)  # names under which two sites would be stored are refused
@@ -150,7 +150,7 @@ def check_keep(
         )
     if keep.groups and summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(summary.local)}, and "
+            f"The model has latent sites of single rows, {list(summary.local)}, and "
             "what is said of a row holds its own. Leave `Keep(groups=...)` out."
         )
     if keep.groups and current().count > 1:
@@ -171,7 +171,7 @@ def check_keep(
         )
     if summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(summary.local)}: one "
+            f"The model has latent sites of single rows, {list(summary.local)}: one "
             "value for each training row, and none for those of a probe. Leave the probe out."
         )
     check_inputs(model, x)

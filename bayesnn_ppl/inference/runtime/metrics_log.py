@@ -173,7 +173,7 @@ class MetricsFile:
                 writer.writerows(kept)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Add a line; a column that was not there at first has a file written anew."""
+        """Add a line; a column that was not there at first has a file rewritten."""
         cells = {name: _cell(value) for name, value in row.items()}
         new = [name for name in cells if name not in (self._columns or ())]
         if new:

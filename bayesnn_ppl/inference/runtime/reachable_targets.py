@@ -28,9 +28,9 @@ def warn_beyond_prior(
     not standardised are looked at, so that other runs do not pay for the draws.
 
     Args:
-        model: the program.
-        x, y: training rows, as the program is given them.
-        summary: of the program.
+        model: the NumPyro model.
+        x, y: training rows, as the model is given them.
+        summary: of the model.
         float64: whether it runs in double precision.
 
     Warns:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.mesh import own_part, spread
+from bayesnn_ppl.core.mesh import own_part, shard
 
 __all__ = ["arrays_to_state", "state_to_arrays"]
 
@@ -62,7 +62,7 @@ def arrays_to_state(arrays: Mapping[str, np.ndarray], shapes: Any) -> Any:
         if is_key and jax.process_count() == 1:
             words = jax.random.wrap_key_data(jax.numpy.asarray(array))
             return jax.device_put(words, shape.sharding)
-        leaf = spread(array, shape.sharding)
+        leaf = shard(array, shape.sharding)
         return jax.random.wrap_key_data(leaf) if is_key else leaf
 
     return jax.tree_util.tree_map_with_path(place, shapes)

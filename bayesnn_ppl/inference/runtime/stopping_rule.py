@@ -88,7 +88,7 @@ def seconds_of(given: Any) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(
-            f"`until` has max_time {given!r}, which is no time. Write seconds as a number, or text "
-            'such as "90s", "10m" or "1h30m".'
+            f"`until` has max_time {given!r}, which is not a time. Write seconds as a number, or "
+            'text such as "90s", "10m" or "1h30m".'
         )
     return positive(sum(float(number) * _UNITS[unit] for number, unit in parts), "`until` max_time")

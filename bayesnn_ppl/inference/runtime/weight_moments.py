@@ -14,7 +14,7 @@ _MEAN, _VARIANCE = MOMENTS
 class RunningMoments:
     """Welford's recursion over the draws of each chain, in double precision.
 
-    One draw at a time, so that how draws fall into blocks does not change the last bit:
+    One draw at a time, so how draws fall into blocks does not change the last bit:
     d = θ - m, m ← m + d/n, v ← v + (d (θ - m) - v)/n.
 
     Attributes:
@@ -54,7 +54,7 @@ class RunningMoments:
         return found
 
     def restore(self, arrays: Mapping[str, np.ndarray], count: int) -> None:
-        """Go on from what `arrays` gave after `count` draws."""
+        """Continue from what `arrays` gave after `count` draws."""
         self.count = count
         names = [n.partition("/")[2] for n in arrays if n.startswith(f"{_MEAN}/")]
         self._shapes = {name: arrays[f"{_MEAN}/{name}"].shape for name in names}

@@ -137,7 +137,7 @@ def _positions(
         name = given if given in summary.latents else dotted.get(given)
         if name is None:
             raise ValueError(
-                f"`init` has a value for `{given}`, which is no latent site of the model. "
+                f"`init` has a value for `{given}`, which is not a latent site of the model. "
                 + near_misses(given, dotted)
             )
         array, shape = np.asarray(value), summary.latents[name]
@@ -156,7 +156,7 @@ def _positions(
                 raise ValueError(f"`init` has values for `{given}` other than 0 … {count - 1}.")
             array = array.astype(np.int32)
         elif array.dtype.kind in "biu":
-            array = array.astype(float)  # whole numbers have no gradient
+            array = array.astype(float)  # integers have no gradient
         values[name] = np.ascontiguousarray(array)
     return values
 
@@ -173,11 +173,11 @@ def explain_faults(
     """A sentence on the first chain without a finite start, or None when all have one.
 
     Args:
-        model, x, y: the program and its data.
+        model, x, y: the model and its data.
         z: unconstrained positions, leading axis chain.
         faults: flags of `traced._position`, leading axis chain.
         start: of the plan: how the positions were found.
-        discrete: the sites among them that are whole numbers.
+        discrete: the sites among them that are integers.
     """
     by_site = {name: np.asarray(flags) for name, flags in faults["gradient"].items()}
     energy = np.asarray(faults["potential_energy"])

@@ -2,7 +2,7 @@
 
 One program is compiled for a model, kernel, warm-up length, block, data shape and mesh, and kept
 for the next run that has the same. The number of draws and the thinning are arguments of the
-compiled function, so neither compiles anything anew.
+compiled function, so neither compiles anything again.
 """
 
 import time
@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.core.identity import identity_key
-from bayesnn_ppl.core.mesh import everywhere, spread
+from bayesnn_ppl.core.mesh import replicate, shard
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
 from bayesnn_ppl.inference.sampling.draw_records import everything_kept
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
@@ -104,10 +104,10 @@ def _compile(
     on_cpu = mesh.devices.flat[0].platform == "cpu"
 
     def place(array: np.ndarray) -> jax.Array:
-        return spread(array, by_row)
+        return shard(array, by_row)
 
     x, y, probe = data
-    keys, values, probe = everywhere((keys, dict(values), probe), mesh)
+    keys, values, probe = replicate((keys, dict(values), probe), mesh)
     data = rows = (place(x), place(y), probe)
     if settings.kernel.is_ensemble_kernel:
         start, advance = ensemble_functions(settings)
@@ -117,7 +117,7 @@ def _compile(
     if blocks is not None:
         advance, count = streamed_advance(settings, blocks), 5
         rows = (*blocks.rows(settings, x, y), probe)
-    counts = everywhere([np.int32(1)] * count, mesh)
+    counts = replicate([np.int32(1)] * count, mesh)
     try:
         state_shape, position, *_ = jax.eval_shape(start, keys, values, data)
     except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import natural, whole_number
+from bayesnn_ppl.core.arguments import integer, natural
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
@@ -149,15 +149,15 @@ def make_plan(given: SampleInputs) -> Plan:
     _check_kernel(kernel)
     inputs = replace(
         given,
-        warmup=whole_number(given.warmup, "`warmup`", at_least=0),
-        chains=whole_number(given.chains, "`chains`", at_least=1),
-        thinning=whole_number(given.thinning, "`thinning`", at_least=1),
-        seed=whole_number(given.seed, "`seed`", at_least=0, below=2**32),
+        warmup=integer(given.warmup, "`warmup`", at_least=0),
+        chains=integer(given.chains, "`chains`", at_least=1),
+        thinning=integer(given.thinning, "`thinning`", at_least=1),
+        seed=integer(given.seed, "`seed`", at_least=0, below=2**32),
     )
     chains, init, keep = inputs.chains, inputs.init, inputs.keep
     rows = open_rows(inputs.x, inputs.y, kernel, init, float64=float64)
     until = Until.parse(inputs.until)
-    # Set either way: the caller's own setting is no part of what is compiled.
+    # Set either way: the caller's own setting is not part of what is compiled.
     with arithmetic(float64=float64):
         summary = inspect_model(
             kernel.model,
@@ -238,7 +238,7 @@ def _check_kernel(kernel: Any) -> None:
         raise ValueError(
             f"The kernel {type(kernel).__name__} has no model. Build it from a model, "
             f"`{type(kernel).__name__}(model)`, not from a potential function: predictions need "
-            "the program."
+            "the model."
         )
 
 
@@ -280,13 +280,12 @@ def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
 
 
 def _warn_of_cold_latents(summary: ModelSummary) -> None:
-    # Whole numbers are what they are in any parametrisation.
+    # Integers are what they are in any parametrisation.
     others = natural(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
     if summary.posterior_temperature != 1.0 and others:
         warnings.warn(
             f"The posterior at temperature {summary.posterior_temperature} depends on how the "
-            "program is "
-            f"parametrised, because it has latent sites besides network parameters: {others}. "
-            "Fix them, or temper the likelihood alone with `tempered(T)`.",
+            "model is parametrised, because it has latent sites besides network parameters: "
+            f"{others}. Fix them, or temper the likelihood alone with `tempered(T)`.",
             stacklevel=3,
         )

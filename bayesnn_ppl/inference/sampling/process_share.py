@@ -49,7 +49,7 @@ class Share:
         return {name: array[slice(*self.chains)] for name, array in arrays.items()}
 
     def fetched(self, array: Any) -> np.ndarray:
-        """What the program returned, on the host: this process's chains of what is spread.
+        """What the program returned, on the host: this process's chains of what is sharded.
 
         Of a run in memory every process has all.
         """

@@ -12,7 +12,7 @@ from numpyro.infer import NUTS
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import natural
-from bayesnn_ppl.core.mesh import everywhere
+from bayesnn_ppl.core.mesh import replicate
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.draw_writers import Sink
@@ -84,9 +84,9 @@ class Run:
         self._plan, self._share, self._team = plan, plan.share, plan.share.team
         self._settings, self._program, self._feed = plan.settings, program, feed
         probe, mesh = plan.probe, plan.settings.mesh
-        self._probe = everywhere((None if probe is None else (probe.x, probe.y)), mesh)
+        self._probe = replicate((None if probe is None else (probe.x, probe.y)), mesh)
         self._watch = Watch(probe, plan.rows.standardisation)
-        self._predictive_keys = everywhere(plan.keys(_PREDICTIVE), mesh)
+        self._predictive_keys = replicate(plan.keys(_PREDICTIVE), mesh)
         self._data = (program.place(plan.rows.x), program.place(plan.rows.y))
         self._bar, self._loop, self._sink = bar, BlockLoop(bar, callback), sink
         self.end = RunEnd(plan, self._watch, bar, called)
@@ -109,7 +109,7 @@ class Run:
         return state_to_arrays(self._state, self._share.chains_of_program)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from the state of all chains; ValueError when it is of another program."""
+        """Continue from the state of all chains; ValueError when it is of another program."""
         self._state = arrays_to_state(self._share.of_program(arrays), self._program.state)
 
     def watched_before(self, functions: Mapping[str, np.ndarray]) -> None:
@@ -120,7 +120,7 @@ class Run:
         """Put every chain at its start; RuntimeError when one has no finite density."""
         plan = self._plan
         with self._timed("start"):
-            keys, values = everywhere((plan.keys(), dict(plan.values)), self._settings.mesh)
+            keys, values = replicate((plan.keys(), dict(plan.values)), self._settings.mesh)
             state, z, faults, started = self._program.start(
                 keys, values, (*self._data, self._probe)
             )
@@ -250,7 +250,7 @@ class Run:
 
     def _call(self, state: Any, rows: tuple[Any, Any], *counts: int) -> tuple[Any, Any]:
         """The compiled program, on these rows."""
-        numbers = everywhere([np.int32(count) for count in counts], self._settings.mesh)
+        numbers = replicate([np.int32(count) for count in counts], self._settings.mesh)
         data = (*rows, self._probe)
         return self._program.advance(state, data, self._predictive_keys, numbers)
 

@@ -8,7 +8,7 @@ from typing import Any
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import told_names, whole_number
+from bayesnn_ppl.core.arguments import integer, told_names
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep
@@ -75,13 +75,13 @@ def sample(
         draws: draws per chain that are kept.
         chains: number of chains.
         seed: of all randomness; the same seed on the same machine, with as many processor cores,
-            gives the same bits.
+            gives bit-for-bit identical draws.
         chain_method: "parallel" spreads chains over the devices of the mesh; "vectorized" runs
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
             as divide the chains evenly.
         init: where chains start. None: the kernel's `init_strategy` if it was given one, else a
-            draw from the prior. "network": the program's Flax networks where their own
+            draw from the prior. "network": the model's Flax networks where their own
             initialisers put them, each chain by a draw of its own, and other sites at draws from
             the prior; `Ensemble(...)`: at networks trained apart, one for each chain. Or a
             strategy of `numpyro.infer`, or a mapping from site names to constrained values.
@@ -94,9 +94,9 @@ def sample(
             An error in it is reported once and does not stop the run.
         out: a new or empty folder that the draws are streamed to as they come, with the
             sampler's state: memory does not grow with their number, ArviZ and xarray open them
-            while the run goes on, and `resume` goes on after a crash with the same bits.
+            during the run, and `resume` continues after a crash, bit-for-bit identical.
         keep: what is kept of each draw, by default all weights; see `Keep`. With a probe,
-            `diagnose()` and `evaluate(posterior)` need no inputs, and no program.
+            `diagnose()` and `evaluate(posterior)` need no inputs, and no model.
         until: end the run before it has all its draws, as soon as the functions have converged:
             any of `function_rhat` (largest R-hat of the function values at the probe), `ess` (their
             smallest bulk or tail effective sample size, with the precision that a diagnosis of that
@@ -131,7 +131,7 @@ def sample(
         >>> posterior.draws["noise_scale"].shape
         (2, 100)
     """
-    draws = whole_number(draws, "`draws`", at_least=1)
+    draws = integer(draws, "`draws`", at_least=1)
     plan = make_plan(
         SampleInputs(
             method=kernel,

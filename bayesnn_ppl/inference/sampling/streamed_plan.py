@@ -35,7 +35,7 @@ class StreamPlan:
         order: the rows of each chain's steps.
         blocks: the shape of a block; T transitions.
         shards: devices that share the rows of a minibatch.
-        discrete: whether targets are whole numbers.
+        discrete: whether targets are integers.
         check: raises ValueError on targets that the model cannot have made.
     """
 
@@ -234,7 +234,7 @@ def plan_stream(
     """How a run reads its rows; x and y are those of one minibatch.
 
     Raises:
-        ValueError: the program has a value for each row.
+        ValueError: the model has a value for each row.
     """
     kernel: Any = settings.kernel
     _refuse_values_of_rows(kernel.model, summary, x, y)
@@ -273,7 +273,7 @@ def _refuse_values_of_rows(model: Any, summary: ModelSummary, x: np.ndarray, y: 
     found = [name for name, a in shapes[0].items() if a.shape != shapes[1][name].shape]
     if found:
         raise ValueError(
-            f"The program has values for each row, at the sites {found}, but the data are "
+            f"The model has values for each row, at the sites {found}, but the data are "
             "streamed: a draw sees a few rows of them. Leave these sites out; `predict` gives "
             "function values at any rows."
         )

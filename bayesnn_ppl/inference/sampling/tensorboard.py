@@ -1,4 +1,4 @@
-"""The metrics of a run as TensorBoard shows them, while the run goes on."""
+"""The metrics of a run as TensorBoard shows them, during the run."""
 
 import time
 import weakref
@@ -14,7 +14,7 @@ class TensorBoard:
     """A callback of `sample`, `resume` and `extend` that writes each block's metrics as events.
 
     Look at them with `tensorboard --logdir FOLDER`. The step is the number of draws of the phase;
-    warm-up and sampling are curves of their own. A run that goes on adds to the same folder.
+    warm-up and sampling are curves of their own. A resumed run adds to the same folder.
 
     Args:
         folder: where the event file goes; made when the first block comes.

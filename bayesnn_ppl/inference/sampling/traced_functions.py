@@ -85,7 +85,7 @@ def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..
 
 
 def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Batch `function` over its first two arguments, and spread it over the mesh."""
+    """Batch `function` over its first two arguments, and shard it over the mesh."""
 
     def batched(first: Any, second: Any, *shared: Any) -> Any:
         if settings.chains == settings.mesh.shape["chain"]:  # a loop of one is slower to compile
@@ -96,7 +96,7 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
         size = settings.arrangement if isinstance(settings.arrangement, int) else None
         return jax.lax.map(lambda pair: function(*pair, *shared), (first, second), batch_size=size)
 
-    def spread(first: Any, second: Any, *shared: Any) -> Any:
+    def sharded(first: Any, second: Any, *shared: Any) -> Any:
         return jax.shard_map(
             batched,
             mesh=settings.mesh,
@@ -106,7 +106,7 @@ def over_chains(settings: Settings, function: Callable[..., Any]) -> Callable[..
             check_vma=False,
         )(first, second, *shared)
 
-    return spread
+    return sharded
 
 
 def chain_recorder(

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.schedules.base import Schedule, fraction_of, half_cosine, real
 
 __all__ = ["Cyclical", "Delayed", "LastPart", "csgmcmc"]
@@ -32,7 +32,7 @@ class Cyclical(Schedule):
 
     Args:
         peak: ε at the start of a cycle, the reference.
-        steps_per_cycle: K, a whole number at least 2, so that every cycle is the same.
+        steps_per_cycle: K, an integer at least 2, so that every cycle is the same.
         power: 2 (c scales time) or 1 (Zhang et al.), or any number from 1 to 2.
 
     References:
@@ -46,7 +46,7 @@ class Cyclical(Schedule):
 
     def __post_init__(self) -> None:
         positive(self.peak, "`peak` of Cyclical")
-        whole_number(self.steps_per_cycle, "`steps_per_cycle` of Cyclical", at_least=2)
+        integer(self.steps_per_cycle, "`steps_per_cycle` of Cyclical", at_least=2)
         if not 1 <= positive(self.power, "`power` of Cyclical") <= 2:
             raise ValueError(
                 f"`power` of Cyclical must be from 1 to 2, not {self.power:g}: 2 scales the time "
@@ -76,7 +76,7 @@ class Cyclical(Schedule):
         Raises:
             TypeError, ValueError: draws that do not fit into the cycle.
         """
-        whole_number(number, "`number` of draws of a cycle", at_least=1)
+        integer(number, "`number` of draws of a cycle", at_least=1)
         if number == 1:
             return (self.steps_per_cycle,)
         if apart is None:
@@ -84,7 +84,7 @@ class Cyclical(Schedule):
                 f"{number} draws a cycle need the steps between them: `draws({number}, apart=...)`,"
                 " such as the steps of one epoch."
             )
-        whole_number(apart, "`apart`, the steps between draws of a cycle,", at_least=1)
+        integer(apart, "`apart`, the steps between draws of a cycle,", at_least=1)
         first = self.steps_per_cycle - (number - 1) * apart
         if first < 1:
             raise ValueError(
@@ -121,7 +121,7 @@ class Delayed(Schedule):
             raise TypeError(
                 f"`schedule` of Delayed must be one of `schedules`, not {self.schedule!r}."
             )
-        whole_number(self.steps, "`steps` of Delayed", at_least=1)
+        integer(self.steps, "`steps` of Delayed", at_least=1)
 
     @property
     def reference(self) -> float:
@@ -148,7 +148,7 @@ class LastPart(Schedule):
     fraction: float
 
     def __post_init__(self) -> None:
-        whole_number(self.steps_per_cycle, "`steps_per_cycle` of LastPart", at_least=1)
+        integer(self.steps_per_cycle, "`steps_per_cycle` of LastPart", at_least=1)
         if positive(self.fraction, "`fraction` of LastPart") > 1:
             raise ValueError(f"`fraction` of LastPart must be at most 1, not {self.fraction:g}.")
 
@@ -218,18 +218,18 @@ def csgmcmc(
     References:
         Zhang, Li, Zhang, Chen and Wilson (2020), arXiv:1902.03932, and its code, csgmcmc.
     """
-    rows = whole_number(rows, "`rows`, the number of training rows,", at_least=1)
-    batch_size = whole_number(batch_size, "`batch_size` of csgmcmc", at_least=1, below=rows + 1)
-    cycles = whole_number(cycles, "`cycles` of csgmcmc", at_least=1)
-    epochs = whole_number(epochs, "`epochs` of csgmcmc", at_least=1)
+    rows = integer(rows, "`rows`, the number of training rows,", at_least=1)
+    batch_size = integer(batch_size, "`batch_size` of csgmcmc", at_least=1, below=rows + 1)
+    cycles = integer(cycles, "`cycles` of csgmcmc", at_least=1)
+    epochs = integer(epochs, "`epochs` of csgmcmc", at_least=1)
     if epochs % cycles:
         raise ValueError(
             f"{epochs} epochs do not make {cycles} cycles of whole epochs. Take "
             f"{max(epochs // cycles, 1) * cycles}."
         )
     per_cycle = epochs // cycles
-    whole_number(draws_per_cycle, "`draws_per_cycle`", at_least=1, below=per_cycle + 1)
-    whole_number(noise_epochs, "`noise_epochs`", at_least=1, below=per_cycle + 1)
+    integer(draws_per_cycle, "`draws_per_cycle`", at_least=1, below=per_cycle + 1)
+    integer(noise_epochs, "`noise_epochs`", at_least=1, below=per_cycle + 1)
     temperature = positive(temperature, "`temperature` of csgmcmc")
     if temperature < 1:
         warnings.warn(

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.schedules.base import (
     Schedule,
     check_schedule,
@@ -81,7 +81,7 @@ class CosineBurnIn(Schedule):
     def __post_init__(self) -> None:
         positive(self.initial, "`initial` of CosineBurnIn")
         positive(self.final, "`final` of CosineBurnIn")
-        whole_number(self.steps, "`steps` of CosineBurnIn", at_least=1)
+        integer(self.steps, "`steps` of CosineBurnIn", at_least=1)
 
     @property
     def reference(self) -> float:
@@ -165,7 +165,7 @@ class Ramp(Schedule):
 
     def __post_init__(self) -> None:
         positive(self.final, "`final` of Ramp")
-        whole_number(self.steps, "`steps` of Ramp", at_least=1)
+        integer(self.steps, "`steps` of Ramp", at_least=1)
         not_negative(self.initial, "`initial` of Ramp")
 
     @property

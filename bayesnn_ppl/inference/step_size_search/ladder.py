@@ -21,11 +21,11 @@ class PilotRun:
 
     Attributes:
         step_size: ε.
-        status: that of its thermometers, or "not finite" when a chain stopped.
+        status: that of its temperatures, or "not finite" when a chain stopped.
         coldest, hottest: temperatures of the parameter arrays, as multiples of T; NaN where the
             run was not finite.
         draws: of each chain.
-        thermometry: all readings, or None.
+        temperatures: all readings, or None.
     """
 
     step_size: float
@@ -33,7 +33,7 @@ class PilotRun:
     coldest: float
     hottest: float
     draws: int
-    thermometry: Thermometry | None
+    temperatures: Thermometry | None
 
     @property
     def passed(self) -> bool:
@@ -92,17 +92,17 @@ def zero_step_temperatures(ladder: Sequence[PilotRun]) -> dict[str, tuple[float,
     usable = [
         run
         for run in ladder
-        if run.thermometry is not None and 0.5 < run.coldest and run.hottest < 1.5
+        if run.temperatures is not None and 0.5 < run.coldest and run.hottest < 1.5
     ]
     if len(usable) < 2:
         return {}
     steps = np.array([run.step_size for run in usable])
-    tables = [[_best(a) for a in run.thermometry.arrays] for run in usable if run.thermometry]
+    tables = [[_best(a) for a in run.temperatures.arrays] for run in usable if run.temperatures]
     values, errors = np.moveaxis(np.array(tables, dtype=float), 2, 0)
     if not np.all(errors > 0):
         return {}
     limit, error = zero_step_limit(steps, values, errors)
-    arrays = usable[0].thermometry.arrays if usable[0].thermometry else ()
+    arrays = usable[0].temperatures.arrays if usable[0].temperatures else ()
     return {a.name: (float(v), float(e)) for a, v, e in zip(arrays, limit, error, strict=True)}
 
 

@@ -64,7 +64,7 @@ class PilotSGHMC(SGHMC):
 
 
 class Pilots:
-    """The pilot runs of one search; each goes on from a state that an earlier one has left.
+    """The pilot runs of one search; each continues from a state that an earlier one has left.
 
     Args:
         kernel: whose gradients and β are tried.
@@ -117,7 +117,7 @@ class Pilots:
             step_size: ε.
             draws: of each chain, after the warm-up.
             keep_every: the weights of every so many draws are kept.
-            state: where it goes on; None for the start.
+            state: where it continues; None for the start.
         """
         if self._pilot is None:
             self._pilot = pilot_kernel(self._kernel, step_size)
@@ -125,7 +125,7 @@ class Pilots:
         if before is not None:
             before = dict(before) | {
                 _STEP_SIZE: np.full_like(before[_STEP_SIZE], step_size),
-                ".iteration": np.zeros_like(before[".iteration"]),  # a preconditioner goes on
+                ".iteration": np.zeros_like(before[".iteration"]),  # a preconditioner continues
             }
         keep = Keep(every=keep_every)
         sink = _StateSink(draws, keep, before)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import StochasticGradientKernel
 from bayesnn_ppl.inference.step_size_search.ladder import (
     PilotRun,
@@ -91,7 +91,7 @@ def find_step_size(
     first, given = _check(kernel, x, step_sizes)
     tolerance = positive(tolerance, "`tolerance` of find_step_size")
     if draws is not None:
-        whole_number(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
+        integer(draws, "`draws` of find_step_size", at_least=_FEWEST_DRAWS)
     done: dict[float, PilotRun] = {}
     pilots = Pilots(
         kernel, x, y, warmup=warmup, chains=chains, seed=seed, float64=float64, init=init
@@ -245,7 +245,7 @@ def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> Step
         )
     else:
         last = ladder[-1]
-        detail = last.thermometry.verdict if last.thermometry is not None else "A chain stopped."
+        detail = last.temperatures.verdict if last.temperatures is not None else "A chain stopped."
         sentence = (
             f"No step size passed; the smallest, {last.step_size:.2e}, is {last.status}. If the "
             "temperatures do not come nearer to T as the step falls, the step is not what is "

@@ -1,4 +1,4 @@
-"""What a fit leaves on disk as it goes, so that it can be watched and gone on with."""
+"""What a fit leaves on disk as it goes, so that it can be watched and resumed."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,9 +19,10 @@ type Arrays = Mapping[str, np.ndarray]
 class TrainingRecord:
     """The checkpoint and the `metrics.csv` of a fit in a run folder.
 
-    A fit has stages, one after another: the training of a mode, say, and the climb that begins
-    there. The checkpoint holds all that the next block of the stage under way needs, and how the
-    stages before it ended. So a fit gone on with has the bits of one that was never ended.
+    A fit has stages, one after another: the training of a mode, say, and the optimisation that
+    begins there. The checkpoint holds all that the next block of the stage under way needs, and how
+    the stages before it ended. So a resumed fit is bit-for-bit identical to one that was never
+    ended.
 
     Args:
         folder: open for writing.
@@ -84,7 +85,7 @@ class TrainingRecord:
         self._stage, self._current = self._stage + 1, {}
 
     def close(self) -> None:
-        """The stage was ended early: what is made of it is not kept, since a fit goes on there."""
+        """The stage was ended early: what is made of it is not kept, since a fit resumes there."""
         self._open = False
 
     def _numbered(self) -> dict[str, np.ndarray]:

@@ -25,21 +25,21 @@ from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, tr
 from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
 
-__all__ = ["MemberProgram", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
+__all__ = ["MemberModel", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
 _BLOCK = 100  # the most epochs of one call
-_OWN = 0x6F77_6E  # stream of what a program has of a member's own
+_OWN = 0x6F77_6E  # stream of what a model has of a member's own
 
 
 @runtime_checkable
-class MemberProgram(Protocol):
-    """A program that is another one for each member, by constants that it draws at its start."""
+class MemberModel(Protocol):
+    """A model that differs between members, by constants that it draws at its start."""
 
     def draw_own(self, key: Any, x: Any, y: Any) -> Any:
         """The constants of a member, a pytree of arrays."""
 
     def with_own(self, own: Any) -> Callable[..., Any]:
-        """The program of a member."""
+        """The model of a member."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Recipe:
 
 
 class MemberState(NamedTuple):
-    """One member: where it is, where it was best, and whether it goes on."""
+    """One member: where it is, where it was best, and whether it is still trained."""
 
     z: Any
     optimiser: Any
@@ -68,7 +68,7 @@ class MemberState(NamedTuple):
     best_epoch: Any
     stopped: Any
     failed: Any
-    own: Any = ()  # constants of a `MemberProgram`
+    own: Any = ()  # constants of a `MemberModel`
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
 
 
 def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Batch `function` over its first argument, and spread it over the mesh's chain axis."""
+    """Batch `function` over its first argument, and shard it over the mesh's chain axis."""
 
     def batched(first: Any, *shared: Any) -> Any:
         if recipe.arrangement == "map":
@@ -160,7 +160,7 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
             together = products_as_sums(together)
         return together(first, *shared)
 
-    def spread(first: Any, *shared: Any) -> Any:
+    def sharded(first: Any, *shared: Any) -> Any:
         return jax.shard_map(
             batched,
             mesh=recipe.mesh,
@@ -170,7 +170,7 @@ def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[...,
             check_vma=False,
         )(first, *shared)
 
-    return spread
+    return sharded
 
 
 def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
@@ -179,7 +179,7 @@ def _begin(recipe: Recipe, member: Any, x: Any, y: Any) -> MemberState:
     start_key, key = jax.random.split(key)
     z = start_position(recipe.model, recipe.latents, recipe.settings.start, start_key, x, y)
     own: Any = ()
-    if isinstance(recipe.model, MemberProgram):
+    if isinstance(recipe.model, MemberModel):
         own = recipe.model.draw_own(jax.random.fold_in(start_key, _OWN), x, y)
     return MemberState(
         z=z,
@@ -207,10 +207,10 @@ def _advance(
     patience: Any,
 ) -> Any:
     """Train a member for `count` ≤ block epochs of `epochs`, or until it stops."""
-    if isinstance(recipe.model, MemberProgram):
+    if isinstance(recipe.model, MemberModel):
         recipe = replace(recipe, model=recipe.model.with_own(state.own))
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         return (carry[0] < count) & ~carry[1].stopped
 
     def body(carry: Any) -> Any:
@@ -225,7 +225,7 @@ def _advance(
 
     empty = jnp.full((_BLOCK,), jnp.nan, state.best_loss.dtype)
     _, state, losses, held_losses = jax.lax.while_loop(
-        go_on, body, (jnp.int32(0), state, empty, empty)
+        unfinished, body, (jnp.int32(0), state, empty, empty)
     )
     trace = trace_at(recipe.model, state.best_z, state.key, x, y)
     return state, losses, held_losses, {name: trace[name]["value"] for name in recipe.latents}

@@ -1,4 +1,4 @@
-"""What training lowers: the loss of a program at an unconstrained position, and that held out."""
+"""What training lowers: the loss of a model at an unconstrained position, and that held out."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
-from bayesnn_ppl.modeling.training_noise import KeyedProgram, clean
+from bayesnn_ppl.modeling.training_noise import KeyedModel, clean
 
 __all__ = ["held_out_loss", "trace_at", "training_loss"]
 
-_NOISE = 0x6E6F_6973  # stream of the noise that a program has in training
+_NOISE = 0x6E6F_6973  # stream of the noise that a model has in training
 
 
 def trace_at(
@@ -26,12 +26,12 @@ def trace_at(
     *,
     noisy: bool = False,
 ) -> dict[str, Any]:
-    """The program at an unconstrained position, on all rows or those of `index`.
+    """The model at an unconstrained position, on all rows or those of `index`.
 
-    `noisy`: with the noise that the program has in training, such as augmented inputs.
+    `noisy`: with the noise that the model has in training, such as augmented inputs.
     """
     noise = jax.random.fold_in(key, _NOISE)
-    run: Any = KeyedProgram(model, noise) if noisy else clean(model)
+    run: Any = KeyedModel(model, noise) if noisy else clean(model)
     options = {}
     if index is not None:
         run = handlers.substitute(run, data={"data": index})
@@ -49,7 +49,7 @@ def _constrained(z: Mapping[str, Any], site: Any) -> Any:
 def training_loss(
     model: Callable[..., Any], objective: str, z: Any, key: Any, x: Any, y: Any, index: Any
 ) -> Any:
-    """The objective at a position, per observation; Jacobians are no part of it."""
+    """The objective at a position, per observation; Jacobians are not part of it."""
     total = jnp.zeros(())
     for name, site in trace_at(model, z, key, x, y, index, noisy=True).items():
         if site["type"] != "sample" or (objective == "likelihood" and name != "y"):

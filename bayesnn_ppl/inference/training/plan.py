@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from numpyro import handlers
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.runtime.device_placement import members_together
@@ -60,8 +60,8 @@ def _member_keys(key: jax.Array, members: Any, attempt: Any) -> jax.Array:
 
 
 def make_training_plan(problem: Problem, settings: TrainingSettings, members: int) -> TrainingPlan:
-    """Hold the settings of `train` against the program and its data; see there."""
-    members = whole_number(members, "`members`", at_least=1)
+    """Check the settings of `train` against the model and its data; see there."""
+    members = integer(members, "`members`", at_least=1)
     model, summary, batch_size = problem.model, problem.summary, settings.batch_size
     held = _held_out_rows(len(problem.x), settings.validation_fraction, problem.seed)
     patience, start = settings.patience, settings.start
@@ -79,7 +79,7 @@ def make_training_plan(problem: Problem, settings: TrainingSettings, members: in
         if start != "prior":
             start = resolve_training_start(start, model, summary, data[0], data[1], members)
         mesh = default_mesh(members) if problem.mesh is None else problem.mesh
-        # The data are not spread, so that any number of rows will do.
+        # The data are not spread, so any number of rows will do.
         check_mesh(mesh, chains=members, rows=mesh.devices.size)
         mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
         batch = (array[: batch_size or rows] for array in data[:2])
@@ -121,7 +121,7 @@ def _held_out_rows(rows: int, fraction: Any, seed: int) -> np.ndarray:
 def check_minibatches(
     model: Any, summary: ModelSummary, x: Any, y: Any, batch_size: int | None, held_out: bool
 ) -> None:
-    """Raise ValueError unless the program can be trained on so many rows at a time."""
+    """Raise ValueError unless the model can be trained on so many rows at a time."""
     if summary.local and (batch_size is not None or held_out):
         raise ValueError(
             f"The latent sites {list(summary.local)} have one value for each training row, which "
@@ -141,19 +141,19 @@ def check_minibatches(
         if batch_size is None or "batch_size" not in str(error):
             raise
         raise ValueError(
-            "The program takes no `batch_size`, so it cannot be trained on minibatches. Write it "
+            "The model takes no `batch_size`, so it cannot be trained on minibatches. Write it "
             "as `model(x, y=None, *, batch_size=None)`, or train with batch_size=None."
         ) from error
     discrete = [n for n in summary.latents if trace[n]["fn"].support.is_discrete]
     if discrete:
         raise ValueError(
             f"The latent sites {discrete} are discrete and have no gradient to train by. "
-            "Sum them out of the program."
+            "Sum them out of the model."
         )
     taken = trace["data"]["args"][1]
     if batch_size is not None and taken != batch_size:
         raise ValueError(
-            f'The program was asked for minibatches of {batch_size} rows, but its plate "data" '
+            f'The model was asked for minibatches of {batch_size} rows, but its plate "data" '
             f"takes {'all' if taken is None else taken}. Give the plate "
             "`subsample_size=batch_size` and take the rows with `minibatch(x, y)`."
         )
@@ -162,7 +162,7 @@ def check_minibatches(
 def resolve_training_start(
     start: str, model: Any, summary: ModelSummary, x: Any, y: Any, members: int
 ) -> str:
-    """Whether members start by the initialisers of the program's networks or at the prior."""
+    """Whether members start by the initialisers of the model's networks or at the prior."""
     known = {n: v for n, v in initialised_sites(model, x, y).items() if n in summary.latents}
     if start == "auto":
         return "network" if any(known.values()) else "prior"

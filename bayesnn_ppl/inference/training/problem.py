@@ -1,4 +1,4 @@
-"""A program and its data, as a training or an approximation is given them."""
+"""A model and its data, as a training or an approximation is given them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
@@ -20,12 +20,12 @@ __all__ = ["Problem"]
 
 @dataclass(frozen=True)
 class Problem:
-    """A program and its data, which have passed every check.
+    """A model and its data, which have passed every check.
 
     Attributes:
-        model: the program.
-        x, y: the data as the program takes them, leading axis of rows; integer labels and counts.
-        summary: what the program declares.
+        model: the NumPyro model.
+        x, y: the data as the model takes them, leading axis of rows; integer labels and counts.
+        summary: what the model declares.
         seed: of all randomness.
         float64: whether to compute in double precision, which whoever uses the problem switches on.
         mesh: devices for members, or None for the default.
@@ -61,10 +61,10 @@ class Problem:
         all_rows: bool = True,
         **how: Any,
     ) -> "Problem":
-        """Check the data and the program.
+        """Check the data and the model.
 
         Args:
-            model: the program.
+            model: the NumPyro model.
             x, y: the data, leading axis of rows.
             seed: of all randomness.
             float64: whether to compute in double precision.
@@ -72,10 +72,10 @@ class Problem:
             **how: the other attributes.
 
         Raises:
-            TypeError, ValueError: the seed or the data are not what they must be, or the program
+            TypeError, ValueError: the seed or the data are not what they must be, or the model
                 does not keep the contract.
         """
-        seed = whole_number(seed, "`seed`", at_least=0, below=2**32)
+        seed = integer(seed, "`seed`", at_least=0, below=2**32)
         x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
         with arithmetic(float64=float64):
             summary = inspect_model(model, x, y, all_rows=all_rows)
@@ -83,8 +83,8 @@ class Problem:
             y = y.astype(np.int32)
         return cls(model, x, y, summary, seed, float64, **how)
 
-    def of_program(self, model: Model) -> "Problem":
-        """The same data under another program."""
+    def with_model(self, model: Model) -> "Problem":
+        """The same data with another model."""
         if model is self.model:
             return self
         with arithmetic(float64=self.float64):

@@ -1,4 +1,4 @@
-"""What a training is while it goes, and what comes of it."""
+"""What a training is while it goes, and its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,11 +17,11 @@ class TrainingProgress:
     """What a callback sees after each block of epochs.
 
     Attributes:
-        done, total: epochs made so far and asked for; of a climb the steps.
+        done, total: epochs made so far and asked for; of an optimisation the steps.
         seconds: since this stage began.
         losses, held_out_losses: (members, done), NaN after a member stopped.
         phase: the stage, "train" where networks are trained. A fit may have several, one after
-            another: a mode is trained, and then a bound is climbed from there ("climb").
+            another: a mode is trained, and then a bound is maximised from there ("climb").
     """
 
     done: int
@@ -38,7 +38,7 @@ class Trained:
 
     Attributes:
         positions: latent site -> unconstrained values (members, ...).
-        values: latent site -> the same in the program's own space.
+        values: latent site -> the same in the model's own space.
         losses: (members, epochs), the mean objective of each epoch's minibatches per observation,
             each taken before its step; NaN after a member stopped.
         held_out_losses: (members, epochs), the mean -log p(y|x, θ) of the held-out rows after each

@@ -41,7 +41,7 @@ class TrainingBar(ProgressBar):
 
 
 class TrainingRun:
-    """One training: attempts made of blocks of epochs, and what came of them."""
+    """One training: attempts made of blocks of epochs, and their results."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 
 __all__ = ["NEVER", "TrainingSettings", "check_choices"]
 
@@ -29,7 +29,7 @@ class TrainingSettings:
             [0, 1), such as `cosine`; None for a constant factor of 1.
         validation_fraction: share of the rows held out, at least one row when it is above 0.
         patience: stop a member after so many epochs without a lower held-out loss.
-        start: "network" for what the initialisers of the program's Flax Linen networks draw, with
+        start: "network" for what the initialisers of the model's Flax Linen networks draw, with
             the median of 15 draws from the prior for each other site; "prior" for one draw of
             everything; "auto" for the first where there is such a network, else the second. A draw
             from a wide prior may lie where the noise is next to nothing, far from any mode.
@@ -50,11 +50,11 @@ class TrainingSettings:
     retries: int = 0
 
     def __post_init__(self) -> None:
-        whole_number(self.epochs, "`epochs`", at_least=1, below=NEVER)
-        whole_number(self.retries, "`retries`", at_least=0)
+        integer(self.epochs, "`epochs`", at_least=1, below=NEVER)
+        integer(self.retries, "`retries`", at_least=0)
         for name in ("batch_size", "patience"):
             if getattr(self, name) is not None:
-                whole_number(getattr(self, name), f"`{name}`", at_least=1)
+                integer(getattr(self, name), f"`{name}`", at_least=1)
         check_choices(self.optimiser, self.objective, self.schedule, self.start)
 
 

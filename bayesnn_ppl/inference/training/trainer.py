@@ -1,4 +1,4 @@
-"""Training: modes of a program, one for each member, with minibatches and early stopping."""
+"""Training: modes of a model, one for each member, with minibatches and early stopping."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def cosine(fraction: Any) -> Any:
 
 
 def train(problem: Problem, settings: TrainingSettings, members: int) -> Trained:
-    r"""Train several members of a program at once, each from its own start.
+    r"""Train several members of a model at once, each from its own start.
 
     With N rows to train on and minibatches of B, the objective per observation is
 
@@ -28,18 +28,18 @@ def train(problem: Problem, settings: TrainingSettings, members: int) -> Trained
         J(θ) = -(1/B) Σ_batch log p(y_i | x_i, θ)                           "likelihood"
 
     as functions of NumPyro's unconstrained coordinates, without their Jacobians: the minimum of
-    the first is the mode of the posterior in the program's own space, the MAP estimate as it is
+    the first is the mode of the posterior in the model's own space, the MAP estimate as it is
     usually meant. (The mode of the density that samplers see, Jacobians included, lies elsewhere
     where a site is constrained.) The prior is then the weight decay. The second leaves it out;
     decay decoupled from the gradient, as in AdamW, then acts on the unconstrained coordinates.
-    Temperatures of the program count in J, but not in the held-out loss.
+    Temperatures of the model count in J, but not in the held-out loss.
 
     An epoch goes through the rows once, in an order of each member's own; N mod B rows that fill
     no batch are left out of that epoch. With held-out rows the position returned is that after
     the epoch with the least held-out loss; otherwise it is the last.
 
     Args:
-        problem: a program that keeps the model contract, and its data. Its seed sets the held-out
+        problem: a model that keeps the model contract, and its data. Its seed sets the held-out
             rows, which all members share, and starts, orders and noise, which are each member's
             own; its callback is called with a `TrainingProgress` after each block of about half a
             second, and ends training when it returns true; its record is where checkpoints and
@@ -51,7 +51,7 @@ def train(problem: Problem, settings: TrainingSettings, members: int) -> Trained
         The trained members. Ctrl-C, once epochs have been made, returns the best so far.
 
     Raises:
-        ValueError: the settings do not go with the program and its data; raised before anything
+        ValueError: the settings do not go with the model and its data; raised before anything
             is compiled.
     """
     plan = make_training_plan(problem, settings, members)

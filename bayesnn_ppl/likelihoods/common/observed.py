@@ -111,7 +111,7 @@ def drawn(fn: Any, key: Any) -> Any:
     except NotImplementedError as error:
         raise ValueError(
             f'The distribution of the site "y", {type(predicted_distribution(fn)).__name__}, '
-            "cannot be drawn from: it has densities, so that `loo` works, and its predictions need "
+            "cannot be drawn from: it has densities, so `loo` works, and its predictions need "
             "samples. Define `sample(key, sample_shape)` in its class."
         ) from error
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 
 type Parameter = float | tuple[float, ...] | dist.Distribution
 
@@ -78,7 +78,7 @@ def checked_scale(scale: Any, outputs: int | None, *, per_output: bool) -> tuple
 
 def check_outputs_argument(outputs: Any) -> int | None:
     """`outputs` as None or an integer of at least 1."""
-    return None if outputs is None else whole_number(outputs, "`outputs`", at_least=1)
+    return None if outputs is None else integer(outputs, "`outputs`", at_least=1)
 
 
 def _check_positive(prior: dist.Distribution, what: str) -> None:

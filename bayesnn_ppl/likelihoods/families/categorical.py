@@ -5,7 +5,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
 
@@ -37,4 +37,4 @@ def categorical_likelihood(classes: int | None = None) -> CategoricalLikelihood:
             "`likelihoods.categorical` needs the number of classes: `categorical(3)`, or "
             "`categorical(data.classes)` of a `Dataset`."
         )
-    return CategoricalLikelihood(whole_number(classes, "The number of classes", at_least=2))
+    return CategoricalLikelihood(integer(classes, "The number of classes", at_least=2))

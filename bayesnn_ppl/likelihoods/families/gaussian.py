@@ -25,7 +25,7 @@ def gaussian_likelihood(
     outputs: int | None = 1,
     per_output: bool = False,
 ) -> Gaussian:
-    """y ~ N(f(x), scale²), in the units that `y` has in the program (usually standardised).
+    """y ~ N(f(x), scale²), in the units that `y` has in the model (usually standardised).
 
     Args:
         scale: the noise's standard deviation: a number fixes it, a distribution over the

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
 
@@ -56,7 +56,7 @@ def mixture_density_likelihood(
     References:
         Bishop (1994), Mixture density networks, Aston University NCRG/94/004.
     """
-    components = whole_number(components, "The number of components", at_least=1)
-    targets = whole_number(targets, "The number of targets", at_least=1)
+    components = integer(components, "The number of components", at_least=1)
+    targets = integer(targets, "The number of targets", at_least=1)
     floor = positive(floor, "The floor of the noise scales")
     return MixtureDensity(components, floor, 3 * targets * components)

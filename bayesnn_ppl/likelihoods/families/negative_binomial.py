@@ -62,7 +62,7 @@ def negative_binomial_likelihood(
         TypeError, ValueError: a concentration that is not positive, a prior that is not over the
             positive reals, `outputs` that is not an integer of at least 1, or `exposure` that
             is not one. Negative or fractional targets, exposures that are not positive and a
-            column that is not there are refused when the program meets the data.
+            column that is not there are refused when the model meets the data.
 
     References:
         Hilbe (2011), Negative binomial regression, the parametrisation NB2.

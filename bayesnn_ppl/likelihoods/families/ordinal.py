@@ -13,7 +13,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions.transforms import SimplexToOrderedTransform
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.likelihoods.common.base import Likelihood, as_events
 
 
@@ -80,7 +80,7 @@ def ordinal_likelihood(
         McCullagh (1980), Regression models for ordinal data, Journal of the Royal Statistical
         Society B 42(2). Betancourt (2019), Ordinal regression, section 2.2, for the prior.
     """
-    classes = whole_number(classes, "The number of classes", at_least=2)
+    classes = integer(classes, "The number of classes", at_least=2)
     if isinstance(cutpoints, dist.Distribution):
         _check_prior(cutpoints, classes)
         return Ordinal(classes, cutpoints)

@@ -43,7 +43,7 @@ def poisson_likelihood(
     Raises:
         TypeError, ValueError: `outputs` is not an integer of at least 1, or `exposure` is not
             one. Negative or fractional targets, exposures that are not positive and a column that
-            is not there are refused when the program meets the data.
+            is not there are refused when the model meets the data.
 
     References:
         McCullagh and Nelder (1989), Generalized linear models, chapter 6.

@@ -1,4 +1,4 @@
-"""Cross-validation by fitting anew: K folds, or each of a few rows left out alone."""
+"""Cross-validation by refitting: K folds, or each of a few rows left out alone."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut
 
@@ -30,7 +30,7 @@ def k_fold(
     above: float | None = None,
     seed: int = 0,
 ) -> CrossValidation:
-    """Log scores of rows by posteriors that never saw them, each trained anew.
+    """Log scores of rows by posteriors that never saw them, each trained from the start.
 
     With `folds`, rows are dealt into K parts at random, labels evenly, and each part is scored by
     the posterior of the others. That is a posterior of fewer rows, so the scores are a little low
@@ -60,12 +60,12 @@ def k_fold(
     if not callable(fit):
         raise TypeError(
             f"`fit` must be a function (x, y, seed) -> posterior, not {fit!r}: every fold is "
-            "trained anew."
+            "trained from the start."
         )
     x, y = (a if isinstance(a, np.ndarray) else np.asarray(a) for a in (x, y))
     if len(x) != len(y):
         raise ValueError(f"`x` has {len(x)} rows and `y` has {len(y)}: they must be equal.")
-    seed = whole_number(seed, "`seed`", at_least=0)
+    seed = integer(seed, "`seed`", at_least=0)
     if above is not None and (loo is None or not 0 <= above <= loo.threshold):
         limit = "" if loo is None else f", between 0 and its threshold {loo.threshold:.2f}"
         raise ValueError(
@@ -82,7 +82,7 @@ def k_fold(
 
 
 def _in_folds(fit: Fit, x: Any, y: Any, folds: int, seed: int) -> CrossValidation:
-    folds = whole_number(folds, "`folds`", at_least=2, below=len(y) + 1)
+    folds = integer(folds, "`folds`", at_least=2, below=len(y) + 1)
     member = _deal(y, folds, seed)
     scores = np.empty(len(y))
     for fold in range(folds):

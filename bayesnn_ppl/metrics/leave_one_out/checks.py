@@ -51,9 +51,9 @@ def refuse_unweightable(run: Mapping[str, Any]) -> None:
         )
     if run.get("local"):
         raise ValueError(
-            f"The program has latent sites of single rows, {run['local']}: p(y|θ) of a "
-            "row holds its own latent value, which the row itself has informed, so that weights "
-            "1/p(y|θ) leave out too little. Integrate these sites out in the program."
+            f"The model has latent sites of single rows, {run['local']}: p(y|θ) of a "
+            "row holds its own latent value, which the row itself has informed, so weights "
+            "1/p(y|θ) leave out too little. Integrate these sites out in the model."
         )
     if " of " in (observed := str(run.get("observed", ""))):
         raise ValueError(

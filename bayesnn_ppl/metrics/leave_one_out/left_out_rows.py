@@ -46,7 +46,7 @@ class CrossValidation:
         return -self.elpd / self.rows
 
     def difference(self, other: Self) -> tuple[float, float]:
-        """`elpd` less that of `other` on the same rows, and the standard error of that, paired.
+        """`elpd` minus that of `other` on the same rows, and the standard error of that, paired.
 
         Raises:
             ValueError: they have not equally many rows.

@@ -115,7 +115,7 @@ def loo(posterior: Any, x: Any = None, y: Any = None) -> LeaveOneOut:
 
     T is the product of the likelihood's temperature and that of the whole posterior (`tempered`,
     `cold`, or a kernel's own): each divides the exponent of p(y_i|θ). With 1/p(y_i|θ) in place of
-    its power, as programs that know no temperature have it, a cold posterior looks better than
+    its power, as models that know no temperature have it, a cold posterior looks better than
     it is. The colder, the heavier the tails of the weights: k̂ rises.
 
     The fit of the tail allows for autocorrelation by the relative efficiency of each row. Where
@@ -123,16 +123,16 @@ def loo(posterior: Any, x: Any = None, y: Any = None) -> LeaveOneOut:
     0 if they are nearly equal (an effective size 1/Σw² above S/2) and infinite otherwise.
 
     Args:
-        posterior: of `sample`, with its program and weights.
+        posterior: of `sample`, with its model and weights.
         x, y: the training data, as `sample` was given them. Without them the probe of the run, if
-            that is the training data; it needs no program.
+            that is the training data; it needs no model.
 
     Returns:
         A `LeaveOneOut`, in the data's units.
 
     Raises:
         ValueError: the draws are not of a posterior that is known up to its normalisation (an
-            approximation, an optimiser, a temperature that changed), the program has a latent
+            approximation, an optimiser, a temperature that changed), the model has a latent
             value for each row or a pseudo-likelihood, too few draws, other data than the run's,
             or log likelihoods that are NaN. `k_fold` serves all of these.
     """

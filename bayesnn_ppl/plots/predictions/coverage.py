@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.plots.figure import new_figure, palette, percent, require_shares, styled, vector
 
 BAND = 0.95
@@ -15,7 +15,7 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
     """Empirical against nominal coverage, with what chance alone allows.
 
     If the intervals are right and the n observations independent given the model, the number
-    inside an interval of probability p is Binomial(n, p); the band holds 95 % of that law at each
+    inside an interval of probability p is Binomial(n, p); the band holds 95 % of that at each
     p. A curve below the diagonal is overconfident, one above it underconfident. The points of one
     curve share their observations, so they leave the band together or not at all.
 
@@ -37,7 +37,7 @@ def plot_coverage(nominal: ArrayLike, empirical: ArrayLike, n: int) -> Figure:
     observed = vector("empirical", empirical, length=promised.size, like="nominal")
     require_shares("nominal", promised, "coverage is a share")
     require_shares("empirical", observed, "coverage is a share")
-    n = whole_number(n, "`n`, the number of observations,", at_least=1)
+    n = integer(n, "`n`, the number of observations,", at_least=1)
 
     order = np.argsort(promised, kind="stable")
     grid = np.linspace(0, 1, 201)

@@ -68,7 +68,7 @@ def distribution_of(prior: Any, name: str, shape: tuple[int, ...]) -> dist.Distr
     ):
         raise ValueError(
             f"The prior for `{name}` has batch_shape {batch}, which does not broadcast to the "
-            f"parameter's shape {shape}" + (f" less its event {event}." if event else ".")
+            f"parameter's shape {shape}" + (f" without its event {event}." if event else ".")
         )
     _check_support(found, name, meant=isinstance(prior, _Constrained))
     _check_settings(found, name)
@@ -89,11 +89,11 @@ def innermost(found: Any) -> Any:
 
 
 def lower_bound(found: dist.Distribution) -> float | None:
-    """The number that all values of a scalar law are above; None where none is known."""
+    """The number that all values of a scalar distribution are above; None where none is known."""
     bound = getattr(_base(found.support), "lower_bound", None)
     try:
         return None if bound is None else float(bound)
-    except (TypeError, jax.errors.JAXTypeError):  # an array, or known only when the program runs
+    except (TypeError, jax.errors.JAXTypeError):  # an array, or known only when the model runs
         return None
 
 
@@ -104,29 +104,29 @@ def _base(support: Any) -> Any:
 
 
 def _check_support(found: dist.Distribution, name: str, *, meant: bool) -> None:
-    law = type(innermost(found)).__name__
+    kind = type(innermost(found)).__name__
     if isinstance(innermost(found), dist.ImproperUniform):
         raise ValueError(
-            f"The prior for `{name}` is improper: {law} has no finite integral, and the posterior "
-            "of a network's weights then rarely has one. Use a wide proper law such as "
+            f"The prior for `{name}` is improper: {kind} has no finite integral, and the posterior "
+            "of a network's weights then rarely has one. Use a wide proper prior such as "
             "`priors.normal(10.0)`; `priors.jeffreys` is the one improper prior there is."
         )
     support = found.support
     if support.is_discrete:
         raise ValueError(
-            f"The prior for `{name}` is discrete ({law}): a gradient cannot move such weights. "
+            f"The prior for `{name}` is discrete ({kind}): a gradient cannot move such weights. "
             "For weights of ±1 there is `priors.bernoulli_weights()`, which says what samples them."
         )
     if not meant and not isinstance(_base(support), type(constraints.real)):
         raise ValueError(
-            f"The prior for `{name}` ({law}) has the support {support}: the weights could not take "
-            "all real values. Use a law on the real line, or write `priors.constrained(...)` "
-            "around it if that is meant."
+            f"The prior for `{name}` ({kind}) has the support {support}: the weights could not "
+            "take all real values. Use a prior on the real line, or write "
+            "`priors.constrained(...)` around it if that is meant."
         )
 
 
 def _check_settings(found: dist.Distribution, name: str) -> None:
-    """NumPyro refuses a negative scale when a law is made, but not an infinite one."""
+    """NumPyro refuses a negative scale when a distribution is made, but not an infinite one."""
     inner = innermost(found)
     for setting in inner.arg_constraints:
         value = vars(inner).get(setting)
@@ -134,8 +134,8 @@ def _check_settings(found: dist.Distribution, name: str) -> None:
             continue
         if np.isinf(value).any():
             raise ValueError(
-                f"The prior for `{name}`, {type(inner).__name__}, has {setting} = inf: it is no "
-                "proper law. Use a wide one such as `priors.normal(10.0)`."
+                f"The prior for `{name}`, {type(inner).__name__}, has {setting} = inf: it is "
+                "improper. Use a wide one such as `priors.normal(10.0)`."
             )
 
 

@@ -82,7 +82,7 @@ def by_name(table: Mapping[str, ParameterPrior | NetworkPrior]) -> ByName:
 
     Raises:
         TypeError: the table is empty or holds something else.
-        ValueError: (when the program runs) a parameter that no pattern matches, a pattern
+        ValueError: (when the model runs) a parameter that no pattern matches, a pattern
             that matches no parameter, or two priors that sample a site of one name.
 
     Example:

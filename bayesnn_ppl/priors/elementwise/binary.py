@@ -23,8 +23,8 @@ class _BernoulliWeights:
     def _sample(self, name: str, shape: tuple[int, ...]) -> Any:
         if self.relaxed_temperature is None:
             # NumPyro's discrete samplers know the values 0, 1, ..., and no events.
-            law = dist.Bernoulli(probs=self.probability).expand(shape)
-            bit = numpyro.sample(f"{name}_bit", law, infer={"network_parameter": True})
+            signs = dist.Bernoulli(probs=self.probability).expand(shape)
+            bit = numpyro.sample(f"{name}_bit", signs, infer={"network_parameter": True})
             return numpyro.deterministic(name, 2.0 * bit - 1.0)
         relaxed = dist.TransformedDistribution(
             dist.RelaxedBernoulli(self.relaxed_temperature, probs=self.probability),

@@ -1,4 +1,4 @@
-"""The generalised normal law, whose tails run from Laplace's and heavier to a box."""
+"""The generalised normal distribution, whose tails run from Laplace's and heavier to a box."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -102,7 +102,7 @@ def jeffreys(x: ArrayLike, *, activation: str = "tanh") -> NetworkPrior:
 
     Raises:
         TypeError, ValueError: inputs that are not finite numbers, another activation; or (when the
-            program runs) a network that is not of one hidden layer and one output, or has
+            model runs) a network that is not of one hidden layer and one output, or has
             more weights than there are inputs.
 
     References:

@@ -23,7 +23,7 @@ def sample_scaled(name: str, shape: tuple[int, ...], scale: Any, *, centred: boo
     deterministic site scale · base; two factors beside it, -Σ log scale and +Σ log scale, turn the
     density of the base into that of w and add the Jacobian of the map. They cancel, but a
     whole-posterior temperature counts the first and leaves the second alone, as it does all
-    Jacobians, so that both forms are one law at every temperature.
+    Jacobians. So both forms are one distribution at every temperature.
     """
     if centred:
         return numpyro.sample(name, dist.Normal(0.0, scale).expand(shape).to_event())
@@ -102,7 +102,7 @@ class InverseGammaScale(dist.Distribution):
 
 
 def inverse_gamma_scale(concentration: float, rate: float) -> InverseGammaScale:
-    """The law of τ where τ² ~ InverseGamma(concentration, rate), as a scale for `hierarchical`.
+    """A prior of τ for `hierarchical`, with τ² ~ InverseGamma(concentration, rate).
 
     N(0, τ²) under it is a Student-t: 2·concentration degrees of freedom, scale
     √(rate/concentration). Weights that share τ are one multivariate t.
@@ -122,32 +122,33 @@ def inverse_gamma_scale(concentration: float, rate: float) -> InverseGammaScale:
     )
 
 
-def checked_scale_prior(law: Any) -> dist.Distribution:
-    """A proper, continuous, scalar law on the positive reals, or an error that says what is not."""
-    if not isinstance(law, dist.Distribution):
+def checked_scale_prior(found: Any) -> dist.Distribution:
+    """A proper, continuous, scalar distribution on the positive reals; an error for others."""
+    if not isinstance(found, dist.Distribution):
         raise TypeError(
             "The scale of a hierarchical prior must be a NumPyro distribution over the positive "
-            f"reals, such as HalfNormal(1.0), not {law!r}."
+            f"reals, such as HalfNormal(1.0), not {found!r}."
         )
-    if law.batch_shape or law.event_shape:
+    if found.batch_shape or found.event_shape:
         raise ValueError(
-            "The law of a scale must be one of a single number, with batch_shape () and "
-            f"event_shape (), not {law.batch_shape} and {law.event_shape}: `over` says how many "
-            "scales there are."
+            "The prior of a scale must be one of a single number, with batch_shape () and "
+            f"event_shape (), not {found.batch_shape} and {found.event_shape}: `over` says how "
+            "many scales there are."
         )
-    kind = type(innermost(law)).__name__
-    bound = None if law.support.is_discrete else lower_bound(law)
-    if isinstance(innermost(law), dist.ImproperUniform):
+    kind = type(innermost(found)).__name__
+    bound = None if found.support.is_discrete else lower_bound(found)
+    if isinstance(innermost(found), dist.ImproperUniform):
         raise ValueError(
-            f"The law of the scale is improper ({kind}), and so would the prior of the weights be: "
-            "use a wide proper one such as HalfCauchy(10.0)."
+            f"The prior of the scale is improper ({kind}), and so would the prior of the weights "
+            "be: use a wide proper one such as HalfCauchy(10.0)."
         )
     if bound is None or bound < 0:
         raise ValueError(
-            f"The law of the scale, {kind}, has the support {law.support}: a scale is a positive "
-            "real number. Use HalfNormal, HalfCauchy, Gamma, LogNormal or `inverse_gamma_scale`."
+            f"The prior of the scale, {kind}, has the support {found.support}: a scale is a "
+            "positive real number. Use HalfNormal, HalfCauchy, Gamma, LogNormal or "
+            "`inverse_gamma_scale`."
         )
-    return law
+    return found
 
 
 def checked_site_name(name: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 def cholesky_of(matrix: Any, what: str) -> Any:
     """The lower Cholesky factor L of Σ = L Lᵀ, or an error that says what is wrong with Σ.
 
-    A matrix that is known only when the program runs, because the prior samples parts of it, is
+    A matrix that is known only when the model runs, because the prior samples parts of it, is
     factored there and not checked.
     """
     if isinstance(matrix, jax.core.Tracer):

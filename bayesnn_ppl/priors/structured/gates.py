@@ -1,4 +1,4 @@
-"""A law for each gate of a long short-term memory."""
+"""A prior for each gate of a long short-term memory."""
 
 import math
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ _GATES = ("input", "cell", "forget", "output")
 
 
 class GateBlocks(dist.Distribution):
-    """A vector (4 · features,) whose quarters have laws of their own, divided by a number.
+    """A vector (4 · features,) whose quarters have distributions of their own, divided by a number.
 
     Args:
-        gates: four scalar laws on the real line.
+        gates: four scalar distributions on the real line.
         features: length of a quarter.
-        divisor: d > 0; the vector is a draw of the laws over d.
+        divisor: d > 0; the vector is a draw of the gates over d.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -78,8 +78,8 @@ class _Gates:
     def __call__(self, name: str, shape: tuple[int, ...]) -> dist.Distribution:
         if shape[-1] % len(_GATES):
             raise ValueError(
-                f"`{name}` of shape {shape} is no parameter of an `nn.LSTM`: its last axis must be "
-                "4 · features, one block for each of the gates input, cell, forget and output."
+                f"`{name}` of shape {shape} is not a parameter of an `nn.LSTM`: its last axis must "
+                "be 4 · features, one block for each of the gates input, cell, forget and output."
             )
         divisor = math.sqrt(inputs_of(name, shape)) if self.fan_in and len(shape) > 1 else 1.0
         return GateBlocks(self.gates, shape[-1] // len(_GATES), divisor)
@@ -93,19 +93,19 @@ def lstm_gates(
     output: dist.Distribution | None = None,
     fan_in: bool = False,
 ) -> _Gates:
-    """The kernel or bias of an `nn.LSTM`: each gate's weights have a law of their own.
+    """The kernel or bias of an `nn.LSTM`: each gate's weights have a prior of their own.
 
     The last axis of both is [input, cell, forget, output], a block of `features` each. A bias of
     the forget gate around 1, say, remembers by default; mind that `nn.LSTM` adds its constant
     `forget_bias`, 1 unless set otherwise, to that gate already.
 
     Args:
-        input, cell, forget, output: laws of one weight on the real line; None for Normal(0, 1).
+        input, cell, forget, output: priors of one weight on the real line; None for Normal(0, 1).
         fan_in: divide the weights of a kernel by √fan-in, fan-in = in + features.
 
     Raises:
-        TypeError: a law that is no distribution.
-        ValueError: a law that is not one of a single real number, or (when the program runs) a
+        TypeError: a prior that is not a distribution.
+        ValueError: a prior that is not one of a single real number, or (when the model runs) a
             parameter whose last axis is not four gates.
 
     Example:
@@ -120,15 +120,15 @@ def lstm_gates(
         Gers et al. (2000), Learning to forget; Jozefowicz et al. (2015).
     """
     gates = []
-    for gate, law in zip(_GATES, (input, cell, forget, output), strict=True):
-        law = dist.Normal(0.0, 1.0) if law is None else law
-        if not isinstance(law, dist.Distribution):
-            raise TypeError(f"The law of the {gate} gate must be a distribution, not {law!r}.")
-        if law.batch_shape or law.event_shape or law.support is not constraints.real:
+    for gate, prior in zip(_GATES, (input, cell, forget, output), strict=True):
+        prior = dist.Normal(0.0, 1.0) if prior is None else prior
+        if not isinstance(prior, dist.Distribution):
+            raise TypeError(f"The prior of the {gate} gate must be a distribution, not {prior!r}.")
+        if prior.batch_shape or prior.event_shape or prior.support is not constraints.real:
             raise ValueError(
-                f"The law of the {gate} gate must be one of a single real number, such as "
-                f"Normal(0, 1), not {type(law).__name__} with shape {law.shape()} and support "
-                f"{law.support}."
+                f"The prior of the {gate} gate must be one of a single real number, such as "
+                f"Normal(0, 1), not {type(prior).__name__} with shape {prior.shape()} and support "
+                f"{prior.support}."
             )
-        gates.append(law)
+        gates.append(prior)
     return _Gates(tuple(gates), checked_flag(fan_in, "The prior's fan_in"))

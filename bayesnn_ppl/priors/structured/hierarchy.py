@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes, check_others
 from bayesnn_ppl.priors.common.fitting import sample_parameter
 from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
@@ -111,8 +111,8 @@ class _Hierarchical:
         """Scales that broadcast against the parameter, one for each index of an axis."""
 
         def scales(*size: int) -> Any:
-            law = self.scale.expand(size).to_event()
-            return numpyro.sample(f"{name}.{self.name}", law)
+            prior = self.scale.expand(size).to_event()
+            return numpyro.sample(f"{name}.{self.name}", prior)
 
         if self.over == "weight":
             return scales(*shape)
@@ -144,11 +144,11 @@ def hierarchical(
     The scales are the sites `prior_scale` ("network") or `<module>.prior_scale` ("layer", "block",
     groups of one's own), shape (); or `<parameter>.prior_scale`, shape (out,) ("unit"),
     (in,) ("input"), (groups,) ("filter_group"), or the parameter's ("weight"). Both forms of
-    `centred` are one law, also under `cold`; without it the latent sites are
+    `centred` are one distribution, also under `cold`; without it the latent sites are
     `<parameter>_base` ~ N(0, 1), and the parameters, τ times these, are deterministic sites.
 
     Args:
-        scale: law of τ, any proper one on the positive reals: HalfNormal, HalfCauchy, Gamma,
+        scale: prior of τ, any proper one on the positive reals: HalfNormal, HalfCauchy, Gamma,
             LogNormal, ...; `inverse_gamma_scale(a, b)` puts an inverse gamma on τ². Default
             HalfNormal(1).
         over: what shares one τ. "network"; "layer", the kernel and bias of one module; "block", all
@@ -165,7 +165,7 @@ def hierarchical(
         name: of the scales' sites.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be; said when the program runs: a
+        TypeError, ValueError: an argument is not what it must be; said when the model runs: a
             parameter in no group, a group without parameter, filters that `groups` do not divide.
 
     Example:
@@ -184,7 +184,7 @@ def hierarchical(
     """
     sharing = checked_over(over, (*_SHARED, *_BY_AXIS))
     if groups is not None:
-        groups = whole_number(groups, "`groups`", at_least=1)
+        groups = integer(groups, "`groups`", at_least=1)
         if sharing != "filter_group":
             raise ValueError('`groups` divides filters: it goes with over="filter_group" only.')
     if others is not None and (not isinstance(sharing, str) or _BY_AXIS.get(sharing, 0) == 0):
@@ -218,7 +218,7 @@ def residual_blocks(depth: int = 20) -> dict[str, tuple[str, ...]]:
     Raises:
         TypeError, ValueError: a depth that is not 6n + 2.
     """
-    depth = whole_number(depth, "`depth`", at_least=8)
+    depth = integer(depth, "`depth`", at_least=8)
     if (depth - 2) % 6:
         raise ValueError(f"The depth of the network must be 6n + 2, not {depth}.")
     groups: dict[str, tuple[str, ...]] = {"head": ("Dense_0.*",), "stem": ("*_0.*",)}

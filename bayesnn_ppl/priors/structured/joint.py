@@ -1,4 +1,4 @@
-"""One normal law over all weights of a network together."""
+"""One normal distribution over all weights of a network together."""
 
 import math
 from collections.abc import Callable
@@ -37,11 +37,11 @@ class _JointNormal:
                 + (", ..." if len(sizes) > 8 else ".")
             )
         # The factor is checked; NumPyro would compile a dozen small operations to check it again.
-        law = dist.MultivariateNormal(
+        joint = dist.MultivariateNormal(
             jnp.zeros(total), scale_tril=jnp.asarray(factor), validate_args=False
         )
-        # Marked, because it holds weights under a name that is no parameter's.
-        weights = numpyro.sample(self.name, law, infer={"network_parameter": True})
+        # Marked, because it holds weights under a name that is not a parameter's.
+        weights = numpyro.sample(self.name, joint, infer={"network_parameter": True})
         parts = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])
         return {
             name: numpyro.deterministic(name, part.reshape(shapes[name]))
@@ -70,7 +70,7 @@ def joint_normal(
     Raises:
         TypeError: not a matrix of numbers.
         ValueError: both or neither given; Σ is not square, symmetric and positive definite; or
-            (when the program runs) D is not the number of weights.
+            (when the model runs) D is not the number of weights.
 
     References:
         Fortuin (2022), arXiv:2105.06868.

@@ -1,4 +1,4 @@
-"""Normal weights whose scales are parameters of the program, for empirical Bayes."""
+"""Normal weights whose scales are parameters of the model, for empirical Bayes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +35,8 @@ class _LearnedNormal:
             scale = scales[group]
             if self.fan_in and len(shape) > 1:
                 scale = scale / inputs_of(name, tuple(shape)) ** 0.5
-            law = dist.Normal(0.0, scale).expand(tuple(shape)).to_event()
-            values[name] = numpyro.sample(name, law)
+            prior = dist.Normal(0.0, scale).expand(tuple(shape)).to_event()
+            values[name] = numpyro.sample(name, prior)
         return values
 
 

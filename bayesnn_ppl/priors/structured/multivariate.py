@@ -61,7 +61,7 @@ def multivariate_normal(covariance: ArrayLike | CovarianceOf) -> _MultivariateNo
 
     Raises:
         TypeError: not a matrix of numbers.
-        ValueError: Σ is not square, symmetric and positive definite, or (when the program runs)
+        ValueError: Σ is not square, symmetric and positive definite, or (when the model runs)
             its size is not that of trailing axes of the parameter.
 
     References:
@@ -110,7 +110,7 @@ def kronecker_normal(
     Raises:
         TypeError: not a matrix of numbers.
         ValueError: neither is given, one is not square, symmetric and positive definite, or (when
-            the program runs) it does not fit the parameter.
+            the model runs) it does not fit the parameter.
 
     References:
         Louizos and Welling (2016), arXiv:1603.04733.

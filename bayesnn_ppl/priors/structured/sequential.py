@@ -57,7 +57,7 @@ def empirical(
     Raises:
         TypeError: not a posterior.
         ValueError: no weights were kept, there is no network of this name, weights never moved,
-            too few draws for a covariance; or (when the program runs) a parameter that the
+            too few draws for a covariance; or (when the model runs) a parameter that the
             posterior lacks, or one of another shape.
 
     Example:

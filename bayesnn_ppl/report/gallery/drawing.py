@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
 from bayesnn_ppl.report.building import Page, assets, document
 from bayesnn_ppl.report.gallery.running import (
@@ -63,7 +63,7 @@ def gallery_page(
     Raises:
         ValueError: too few draws, or a name that is unknown.
     """
-    whole_number(draws, "`draws` of the gallery", at_least=40)
+    integer(draws, "`draws` of the gallery", at_least=40)
     for name, known in ((targets, TARGETS), (samplers, SAMPLERS)):
         for one in name:
             if one not in known:
@@ -140,11 +140,11 @@ def _how() -> str:
         "take minibatches of 8 of 32 rows, whose gradients have a standard deviation of about 1 "
         "around the exact one; where the step is long this noise and the discretisation heat "
         "them, and a chain whose numbers overflow stops where it is. SVGD moves 20 particles "
-        "together, and is no Markov chain.",
+        "together, and is not a Markov chain.",
         "At temperature T the target is exp(-U/T). The configurational temperature is the mean of "
-        "⟨z, ∇U⟩/2 over the draws so far, and T where the law is right and the tails have been "
-        "seen; the kinetic one, of the momenta, is recorded by SGHMC. R-hat and the bulk "
-        "effective sample size are the library's, the worse of the two coordinates.",
+        "⟨z, ∇U⟩/2 over the draws so far, and T where the draws have the right distribution and "
+        "the tails have been seen; the kinetic one, of the momenta, is recorded by SGHMC. R-hat "
+        "and the bulk effective sample size are the library's, the worse of the two coordinates.",
         "Things to try: HMC on the correlated target with a long step, then SGHMC, which rejects "
         "nothing; any sampler in the funnel's neck; at which temperature two modes become one.",
     )
@@ -168,7 +168,7 @@ def _table(runs: Runs, targets: tuple[str, ...], samplers: tuple[str, ...]) -> s
 
 
 def _density(name: str) -> str:
-    """exp(log density less its maximum) on a grid, a byte each, from the top left."""
+    """exp(log density minus its maximum) on a grid, a byte each, from the top left."""
     along = np.linspace(-REACH, REACH, _GRID)
     values = _on_grid(name, along)
     shown = np.exp(0.5 * (values - values.max()))

@@ -42,7 +42,7 @@ class Sampler:
     """A kernel of the gallery.
 
     Attributes:
-        kernel: with step one, as `step` counts; None for SVGD, which is no Markov chain.
+        kernel: with step one, as `step` counts; None for SVGD, which is not a Markov chain.
         step: the step size that serves most of the targets.
         meaning: what the step size is.
         gradients: for each draw, in words.
@@ -80,7 +80,7 @@ def _log_densities(z: Any) -> Any:
     return jnp.stack([target(z[0], z[1]) for target in TARGETS.values()])
 
 
-def _program(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
+def _model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
     # So wide a prior that it does not matter: the target is all there is.
     u = numpyro.sample("u", dist.Normal(0.0, 1e4).expand([2]).to_event(1))
 
@@ -98,43 +98,43 @@ def _samplers() -> dict[str, Sampler]:
     few: dict[str, Any] = {"batch_size": _BATCH}
     return {
         "random walk": Sampler(
-            kernels.RandomWalk(_program, step_size=1.0, **fixed),
+            kernels.RandomWalk(_model, step_size=1.0, **fixed),
             1.0,
             "standard deviation of a proposal",
             "none",
         ),
         "MALA": Sampler(
-            kernels.MALA(_program, step_size=0.5, **fixed), 0.4, "√(2η) of the drift η∇U", "1"
+            kernels.MALA(_model, step_size=0.5, **fixed), 0.4, "√(2η) of the drift η∇U", "1"
         ),
         "SGLD": Sampler(
-            kernels.SGLD(_program, step_size=0.5, steps_per_draw=1, **few),
+            kernels.SGLD(_model, step_size=0.5, steps_per_draw=1, **few),
             0.3,
             "√(2ε) of the drift ε∇U",
             "¼, a minibatch",
             stochastic=True,
         ),
         "SGHMC": Sampler(
-            kernels.SGHMC(_program, step_size=1.0, momentum_decay=0.9, steps_per_draw=10, **few),
+            kernels.SGHMC(_model, step_size=1.0, momentum_decay=0.9, steps_per_draw=10, **few),
             0.1,
             "√ε, a step in time",
             "2½, ten minibatches",
             stochastic=True,
         ),
         "HMC": Sampler(
-            kernels.HMC(_program, step_size=1.0, num_leapfrogs=10, jitter=0.5, **fixed),
+            kernels.HMC(_model, step_size=1.0, num_leapfrogs=10, jitter=0.5, **fixed),
             0.2,
             "a leapfrog",
             "10 on average",
         ),
         "NUTS": Sampler(
-            NUTS(_program, step_size=1.0, adapt_mass_matrix=False, **fixed),
+            NUTS(_model, step_size=1.0, adapt_mass_matrix=False, **fixed),
             0.2,
             "a leapfrog",
             "as many as the tree has",
         ),
         "MCLMC": Sampler(
             kernels.MCLMC(
-                _program,
+                _model,
                 step_size=1.0,
                 length=15.0,
                 steps_per_draw=5,

@@ -32,7 +32,7 @@ class Subject:
     Attributes:
         name: of the run.
         key: the same as part of an identifier.
-        posterior: with its program, or one that kept function values.
+        posterior: with its model, or one that kept function values.
         x, y: held-out rows, in the units the model was given; None for the probe of the run.
         train: the training rows, `(x, y)`; None where they are not at hand.
         words: what the command line knows of the run besides: `command`, `data`, `target`,
@@ -168,7 +168,7 @@ class Subject:
 
     @cached_property
     def has_bounds(self) -> bool:
-        """Whether some target is no number to be predicted, since it is censored or masked."""
+        """Whether some target is not a number to be predicted, since it is censored or masked."""
         if self.targets is None or self.prediction.task == "classification":
             return False
         return not self.prediction.exact(self.targets).all()

@@ -20,7 +20,7 @@ _MOST_VALUES = 5_000_000  # of the training inputs: a baseline that takes minute
 
 
 def baselines_section(subject: Subject) -> str:
-    """The posterior beside a linear model and a constant; nothing without training rows."""
+    """The posterior compared with a linear model and a constant; nothing without training rows."""
     if subject.train is None or subject.at_probe or subject.targets is None:
         return ""
     x, y = (np.asarray(part) for part in subject.train)

@@ -72,10 +72,10 @@ def energy_section(subject: Subject) -> str:
     return figure(
         _energy_plot(values),
         f"{subject.key}-energy",
-        f"E-BFMI of each chain, and the law of the energies beside that of their changes. {words}.",
-        "Where the changes of the energy from draw to draw (transition) have a much narrower law "
-        "than the energies (marginal), momenta do not carry the chain into the tails: E-BFMI "
-        "below 0.3.",
+        f"E-BFMI of each chain, and the distributions of the energies and their changes. {words}.",
+        "Where the changes of the energy from draw to draw (transition) have a much narrower "
+        "distribution than the energies (marginal), momenta do not carry the chain into the tails: "
+        "E-BFMI below 0.3.",
     )
 
 
@@ -96,7 +96,7 @@ def _energy_plot(values: NDArray) -> Any:
                 figure_kwargs={"figsize": (7.2, 2.6), "layout": "constrained"},
             )
         drawn = made.get_viz("figure")
-        for axes, label in zip(drawn.axes, ("E-BFMI", "energy less its mean"), strict=False):
+        for axes, label in zip(drawn.axes, ("E-BFMI", "energy minus its mean"), strict=False):
             axes.set_xlabel(label)
         plt.close(drawn)
         return drawn

@@ -44,7 +44,7 @@ def weights_section(subject: Subject) -> str:
     left = len(grouped) - _MOST_LAYERS
     return (
         markup.note(
-            "Hidden units can be exchanged and rescaled without a change of the function, so that "
+            "Hidden units can be exchanged and rescaled without a change of the function, so "
             "chains with equal functions may have unlike weights. Weights never decide."
         )
         + _table("Weights by layer: smallest effective sample sizes", diagnosis.weights, diagnosis)

@@ -48,7 +48,7 @@ def provenance_section(subject: Subject) -> str:
         repeat
         + markup.definitions((n, v) for n, v in pairs if v is not None)
         + markup.details(f"Settings of {run['kernel']}", kernel or markup.note("none"))
-        + markup.details("The program", markup.code(str(run["model"])))
+        + markup.details("The model", markup.code(str(run["model"])))
         + markup.details("Everything that was written down", whole)
     )
 

@@ -20,7 +20,7 @@ _SENSITIVE = 0.05  # of Kallioinen et al. (2024)
 
 
 def predictive_check_section(subject: Subject) -> str:
-    """Targets of the training rows beside data sets that draws of the posterior make."""
+    """Targets of the training rows compared with data sets that draws of the posterior make."""
     if subject.training is None:
         return ""
     tree = subject.training.tree

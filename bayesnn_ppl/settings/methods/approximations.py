@@ -28,7 +28,7 @@ __all__ = [
 
 _OF_MODE = "mode_"
 _OPTIMISER = setting(
-    "how the loss is descended; sgd needs --learning-rate, on the mean loss",
+    "how the loss is minimised; sgd needs --learning-rate, on the mean loss",
     read=choice("adamw", "sgd"),
     unit="word",
     shown="adamw",

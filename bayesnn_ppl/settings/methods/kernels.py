@@ -268,7 +268,7 @@ def find_step(
     tried = {**chosen["settings"], "step_size": _FIRST_STEP}
     kernel, chains = make_kernel(model, {**chosen, "settings": tried}), min(chains, _MOST_CHAINS)
     with warnings.catch_warnings():
-        # The search begins at a step that nobody has asked for, so that it is far off says nothing.
+        # The search begins at a step that nobody has asked for, so its distance says nothing.
         warnings.simplefilter("ignore", UserWarning)
         found = bnn.find_step_size(kernel, x, y, chains=chains, seed=seed, report=report)
     if found.step_size is None:

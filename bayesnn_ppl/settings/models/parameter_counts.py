@@ -7,11 +7,11 @@ import numpy as np
 __all__ = ["parameter_count"]
 
 
-def parameter_count(program: Any, x: Any, *, network_only: bool) -> int:
-    """The number of parameters of a program at inputs like `x`, from shapes alone.
+def parameter_count(model: Any, x: Any, *, network_only: bool) -> int:
+    """The number of parameters of a model at inputs like `x`, from shapes alone.
 
     Args:
-        program: the NumPyro program.
+        model: the NumPyro model.
         x: inputs (N, ...), of which only shape and type count.
         network_only: leave out latent sites besides the network, such as a noise scale.
     """
@@ -21,7 +21,7 @@ def parameter_count(program: Any, x: Any, *, network_only: bool) -> int:
     sizes: dict[str, int] = {}
 
     def run(key: Any, x: Any) -> None:
-        trace = handlers.trace(handlers.seed(program, key)).get_trace(x)
+        trace = handlers.trace(handlers.seed(model, key)).get_trace(x)
         sizes.update(
             (name, int(np.prod(site["fn"].shape())))
             for name, site in trace.items()
@@ -29,5 +29,5 @@ def parameter_count(program: Any, x: Any, *, network_only: bool) -> int:
         )
 
     jax.eval_shape(run, jax.random.key(0), x)
-    prefix = f"{getattr(program, 'name', '')}/" if network_only else ""
+    prefix = f"{getattr(model, 'name', '')}/" if network_only else ""
     return sum(size for name, size in sizes.items() if name.startswith(prefix))

@@ -1,4 +1,4 @@
-"""A program from a user's `.py` file."""
+"""A model from a user's `.py` file."""
 
 import hashlib
 import importlib.util
@@ -17,7 +17,7 @@ from bayesnn_ppl.core.wording import as_sentence
 __all__ = [
     "carried_by_value",
     "failures_named",
-    "load_program",
+    "load_model",
     "name_of",
     "source_hash",
     "split_name",
@@ -39,8 +39,8 @@ def source_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
 
 
-def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
-    """Run the file, and return the program `name` that it defines.
+def load_model(path: Path, name: str = DEFAULT_NAME) -> Any:
+    """Run the file, and return the model `name` that it defines.
 
     Args:
         path: the file. Its folder is searched first while it is loaded, so that it may import
@@ -51,11 +51,11 @@ def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
         FileNotFoundError: there is no such file.
         ValueError: the file cannot be read as Python, fails while it is loaded, or has no such
             name.
-        TypeError: what bears the name is no program.
+        TypeError: what bears the name is not a model.
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"There is no file `{path}`. Give the path of the .py file that defines the program "
+            f"There is no file `{path}`. Give the path of the .py file that defines the model "
             f"`{name}(x, y=None, *, batch_size=None)`; relative paths start at `{Path.cwd()}`."
         )
     module = _load(path)
@@ -71,7 +71,7 @@ def load_program(path: Path, name: str = DEFAULT_NAME) -> Any:
             + (
                 f"{near_misses(name, own)} Choose another with `{path}:NAME`."
                 if own
-                else f"Write the program as `def {name}(x, y=None, *, batch_size=None)`."
+                else f"Write the model as `def {name}(x, y=None, *, batch_size=None)`."
             )
         )
     _check_signature(found, path, name)
@@ -96,7 +96,7 @@ def carried_by_value(path: Path | None) -> None:
 
 
 def name_of(path: Path, description: str) -> str | None:
-    """The name under which the file defines the program that a run describes so; None if none."""
+    """The name under which the file defines the model that a run describes so; None if none."""
     from bayesnn_ppl.core.identity import describe
 
     for name, value in vars(_load(path)).items():
@@ -120,7 +120,7 @@ def _load(path: Path) -> Any:
     except SyntaxError as error:
         del sys.modules[module_name]
         raise ValueError(
-            f"The file `{path}` is no valid Python: {error.msg}, line {error.lineno}."
+            f"The file `{path}` is not valid Python: {error.msg}, line {error.lineno}."
         ) from error
     except Exception as error:
         del sys.modules[module_name]
@@ -141,17 +141,16 @@ def _line(error: Exception, path: Path) -> int | str:
     return (lines[-1] or "?") if lines else "?"
 
 
-def _check_signature(program: Any, path: Path, name: str) -> None:
+def _check_signature(model: Any, path: Path, name: str) -> None:
     """Refuse what cannot be called as `model(x, y)` and `model(x)`."""
     contract = f"`{name}(x, y=None, *, batch_size=None)`"
-    if inspect.isclass(program) or not callable(program):
-        kind = "a class" if inspect.isclass(program) else f"of type {type(program).__name__}"
+    if inspect.isclass(model) or not callable(model):
+        kind = "a class" if inspect.isclass(model) else f"of type {type(model).__name__}"
         raise TypeError(
-            f"`{name}` in `{path}` is {kind}, but a NumPyro program is needed: a function "
-            f"{contract}."
+            f"`{name}` in `{path}` is {kind}, but a NumPyro model is needed: a function {contract}."
         )
     try:
-        signature = inspect.signature(program)
+        signature = inspect.signature(model)
         signature.bind(None)
         signature.bind(None, None)
         signature.bind(None, None, batch_size=None)
@@ -180,6 +179,4 @@ def failures_named(path: Path | None) -> Iterator[None]:
             raise
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         message = textwrap.shorten(as_sentence(error), 600, placeholder=" ...")
-        raise ValueError(
-            f"The program in `{path}` fails at line {line}: {what}{message}"
-        ) from error
+        raise ValueError(f"The model in `{path}` fails at line {line}: {what}{message}") from error

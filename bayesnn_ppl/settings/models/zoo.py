@@ -11,7 +11,7 @@ from bayesnn_ppl.core.arguments import near_misses, series
 from bayesnn_ppl.settings.declaring import declared, flag, given
 from bayesnn_ppl.settings.models.model_settings import LIKELIHOODS, ModelSettings, ZooSettings
 from bayesnn_ppl.settings.models.prior_families import prior_of
-from bayesnn_ppl.settings.models.user_models import load_program, source_hash, split_name
+from bayesnn_ppl.settings.models.user_models import load_model, source_hash, split_name
 
 __all__ = [
     "EXAMPLES",
@@ -276,5 +276,5 @@ def chosen_model(
             f"The options {', '.join(map(flag, told))} are for models of the zoo; `{path}` is a "
             "model of your own. Set these things there."
         )
-    model = tempered(load_program(path, inside), temperature)
+    model = tempered(load_model(path, inside), temperature)
     return model, {"file": name, "name": inside, "sha256": source_hash(path)}, path

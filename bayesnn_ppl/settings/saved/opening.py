@@ -32,7 +32,7 @@ def open_run(folder: Path) -> Run:
         if (folder / "config.json").is_file():
             return _from_python(bnn.load(folder).provenance)
         raise FileNotFoundError(
-            f"The folder `{folder}` has no {FILE} and no config.json, so it is no run. Give the "
+            f"The folder `{folder}` has no {FILE} and no config.json, so it is not a run. Give the "
             "folder that `bayesnn sample` made, or the `out=` of `bayesnn_ppl.sample`."
         )
     try:
@@ -47,21 +47,21 @@ def open_run(folder: Path) -> Run:
         ) from error
 
 
-def loaded(folder: Path, run: Run, program: Any, given: str | None) -> Any:
-    """The posterior of a run with its program.
+def loaded(folder: Path, run: Run, model: Any, given: str | None) -> Any:
+    """The posterior of a run with its model.
 
     Args:
         folder, run: the run.
-        program: of `Run.load_model`, perhaps changed since; None without one.
+        model: of `Run.load_model`, perhaps changed since; None without one.
         given: the value of --model.
 
     Raises:
-        ValueError: the draws are of another program; the message says what --model should name.
+        ValueError: the draws are of another model; the message says what --model should name.
     """
     try:
-        return bnn.load(folder, program)
+        return bnn.load(folder, model)
     except ValueError as error:
-        if given is None or "are of another program" not in str(error):
+        if given is None or "are of another model" not in str(error):
             raise
         path, _ = split_name(given)
         name = run.model.get("name") or name_of(path, bnn.load(folder).provenance["model"])
@@ -86,7 +86,7 @@ def predicting(run: Run, made: dict[str, Any], model: Any) -> Any:
     settings = made["kernel_settings"]
     known = {name: settings[name] for name in _SNGP_SETTINGS if name in settings}
     data = run.load_data().train
-    return bnn.approximations.SNGP(model, **known).program(*data, seed=made["seed"])
+    return bnn.approximations.SNGP(model, **known).fitted_model(*data, seed=made["seed"])
 
 
 def open_posterior(folder: Path, given: str | None = None) -> tuple[Run, Any, Path | None]:
@@ -112,7 +112,7 @@ def _from_python(made: dict[str, Any]) -> Run:
     return Run(
         made_by="Python",
         model={},
-        posterior_temperature=1.0,  # the program that is given has its own
+        posterior_temperature=1.0,  # the model that is given has its own
         data=facts.get("loaded_by") or {},
         data_sha256=facts.get("sha256") or made["data_sha256"],
         task=facts.get("task") or ("classification" if labels else "regression"),

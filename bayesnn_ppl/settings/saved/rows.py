@@ -66,7 +66,7 @@ def inputs_and_targets(run: Run, data: str | None) -> tuple[np.ndarray, Any, str
     if own:
         if not len(dataset.test):
             raise ValueError(
-                f"All rows of {run.data_label} trained this run, so that none are left to score "
+                f"All rows of {run.data_label} trained this run, so none are left to score "
                 "it. Give others with --data."
             )
         return x, dataset.test.y, label

@@ -9,7 +9,7 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.models import zoo
-from bayesnn_ppl.settings.models.user_models import load_program, source_hash, split_name
+from bayesnn_ppl.settings.models.user_models import load_model, source_hash, split_name
 
 __all__ = ["Run", "default_folder", "remember", "require_new"]
 
@@ -68,7 +68,7 @@ class Run:
         """The model in a few words."""
         if "zoo" in self.model:
             return str(self.model["zoo"])
-        return Path(self.model["file"]).name if "file" in self.model else "a program from Python"
+        return Path(self.model["file"]).name if "file" in self.model else "a model from Python"
 
     def write(self, folder: Path) -> None:
         """Write `run.json` into the folder."""
@@ -85,7 +85,7 @@ class Run:
         """
         if not self.data:
             raise ValueError(
-                "The run was made in Python from arrays, which it does not keep, so that it has no "
+                "The run was made in Python from arrays, which it does not keep, so it has no "
                 "rows of its own here. Give rows with --data, or name the data set there: targets "
                 "of `bayesnn_ppl.data.load` are remembered."
             )
@@ -102,7 +102,7 @@ class Run:
         return dataset
 
     def load_model(self, given: str | None) -> tuple[Any, Path | None]:
-        """The program of the run, and the user's file where it comes from one.
+        """The model of the run, and the user's file where it comes from one.
 
         Args:
             given: the user's `.py` file, for a run that was made with one.
@@ -119,34 +119,34 @@ class Run:
                 )
             classes = None if self.class_names is None else len(self.class_names)
             options = self.model["options"]
-            program = zoo.build(self.model["zoo"], options, task=self.task, classes=classes)
-            return zoo.tempered(program, self.posterior_temperature), None
+            model = zoo.build(self.model["zoo"], options, task=self.task, classes=classes)
+            return zoo.tempered(model, self.posterior_temperature), None
         if given is None and not self.model:
             raise ValueError(
-                "The run was made in Python, and its program is needed here. Give the file that "
+                "The run was made in Python, and its model is needed here. Give the file that "
                 "defines it: `--model file.py:NAME`."
             )
         if given is None:
             raise ValueError(
-                f"The run was made with a program of your own, `{self.model['file']}`. Code is "
+                f"The run was made with a model of your own, `{self.model['file']}`. Code is "
                 "never started from a path that is stored in a run: give the file again, "
                 f"`--model {self.model['file']}`."
             )
         if not zoo.is_file(given):
             raise ValueError(f"--model takes the path of a .py file, not `{given}`.")
         path, name = split_name(given)
-        if not self.model:  # `bnn.load` holds it against the run
-            return load_program(path, name), path
+        if not self.model:  # `bnn.load` checks it against the run
+            return load_model(path, name), path
         if ":" not in given:
             name = self.model["name"]
-        program = load_program(path, name)
+        model = load_model(path, name)
         if source_hash(path) != self.model["sha256"]:
             raise ValueError(
                 f"The file `{path}` is not as it was when the run was made. The draws belong to "
-                "the program of then: bring it back, or sample again. If only its form has "
+                "the model of then: bring it back, or sample again. If only its form has "
                 "changed, load the run in Python: `bayesnn_ppl.load(folder, model=model)`."
             )
-        return zoo.tempered(program, self.posterior_temperature), path
+        return zoo.tempered(model, self.posterior_temperature), path
 
 
 def remember(

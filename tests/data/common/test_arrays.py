@@ -57,7 +57,7 @@ def test_other_kinds_of_arrays():
     assert images.train.x.shape == (36, 4, 4, 2) and images.feature_names == ("x0", "x1")
 
 
-def test_the_caller_may_go_on_changing_the_arrays():
+def test_the_caller_may_keep_changing_the_arrays():
     x, y = X.astype(np.float32), Y.astype(np.float32)
     dataset = from_arrays(x, y, standardise=False)
     before = dataset.train.x.copy()

@@ -96,7 +96,7 @@ REFUSED = {  # what is refused of a table alone; the rest is in the tests of arr
     "text feature": (replaced("age", 9, "old"), {}, r"`age` \('old' at row 10\).*Encode"),
     "few rows": (table(rows=9), {}, "has 9 rows of data, but at least 10"),
     "one bad cell": (replaced("price", 3, "n.n."), {}, "the text 'n.n.' at row 4"),
-    "number classes": (table(), {"task": "classification"}, "at row 1.*is no class label"),
+    "number classes": (table(), {"task": "classification"}, "at row 1.*is not a class label"),
     "fraction": (table(), {"test_fraction": 1.0}, "`test_fraction` must be 0 or more and below 1"),
     "single column": ({"price": range(20)}, {}, "the single column `price`"),
     "row number": (table() | {" ": range(30)}, {}, "Column 4 of the file .* has no name"),

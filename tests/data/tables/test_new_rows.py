@@ -26,7 +26,7 @@ def fields(dataset):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_training_file_read_anew_has_the_numbers_of_the_dataset(tmp_path, ending):
+def test_the_training_file_read_again_has_the_numbers_of_the_dataset(tmp_path, ending):
     table = houses().drop(columns="kind")
     path = tmp_path / f"houses.{ending}"
     write = table.to_csv if ending == "csv" else table.to_parquet

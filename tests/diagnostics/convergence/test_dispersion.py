@@ -1,4 +1,4 @@
-"""Whether starts were spread wider than the posterior, on starts and draws of known laws."""
+"""Whether starts lay wider than the posterior, on starts and draws of known distributions."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_starts_of_the_posterior_fall_outside_the_bounds_in_a_tenth_of_runs():
         statuses = [dispersion_of_starts(*runs(spread, s, rows=1)).status for s in range(600)]
         return np.mean([status != "comparable" for status in statuses])
 
-    # Standard error 0.012; with one output the law of the ratio is exact.
+    # Standard error 0.012; with one output the distribution of the ratio is exact.
     assert 0.05 < outside(1.0) < 0.15
     # The negative control: starts of twice the standard deviation.
     assert outside(2.0) > 0.3

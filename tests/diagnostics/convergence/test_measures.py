@@ -1,4 +1,4 @@
-"""The vectorised convergence measures against ArviZ, variable by variable, and against laws."""
+"""The vectorised convergence measures against ArviZ, variable by variable, and known values."""
 
 import arviz as az
 import numpy as np
@@ -106,7 +106,7 @@ def test_effective_sample_size_of_a_known_process():
 
 
 def test_constant():
-    """0.1 is no binary fraction, so its mean and variance carry rounding."""
+    """0.1 is not a binary fraction, so its mean and variance carry rounding."""
     found = convergence_summary(np.full((4, 51, 2), 0.1))
     assert np.isnan(found.rhat).all()
     np.testing.assert_array_equal(found.ess_bulk, 200.0)

@@ -204,7 +204,7 @@ def test_means_that_are_off_are_not_called_wrong_temperatures():
     moved = generator.normal(size=(4, 500, 3)) + np.array([0.0, 0.0, 0.6])
     momenta = generator.chisquare(1, size=(4, 500, 1))
     found = judge_temperatures(
-        ["w"], [1], kinetic=momenta, law="OBABO", functions=outputs, shifts=moved
+        ["w"], [1], kinetic=momenta, kinetic_distribution="OBABO", functions=outputs, shifts=moved
     )
     assert found.status == "wrong" and found.moved == 1
     assert found.brief().startswith("right, means off in 1 of 3 directions; T = 1, ")

@@ -47,7 +47,7 @@ def data(regression):
 
 @pytest.fixture(scope="module", params=["plain", "tempered", "cold"])
 def posterior(request, data):
-    """Three draws that nobody sampled, of a program at one of its temperatures."""
+    """Three draws that nobody sampled, of a model at one of its temperatures."""
     model = {
         "plain": line,
         "tempered": tempered_line,

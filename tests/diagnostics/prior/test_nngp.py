@@ -1,4 +1,4 @@
-"""Wide networks beside their Gaussian processes, and what heavy tails leave of the limit."""
+"""Wide networks compared with their Gaussian processes, and what heavy tails leave of the limit."""
 
 import jax
 import jax.numpy as jnp
@@ -132,14 +132,14 @@ def student_plus_noise(z):
     return np.log(t(3).pdf(z[:, None] - NOISE * nodes) @ weights / weights.sum())
 
 
-def mean_at_zero(law, plus_noise, outlier):
-    """E[f(0)] under f(x) = v₁ relu(x + 1) + v₂ relu(x - 1) and independent weights of one law.
+def mean_at_zero(prior, plus_noise, outlier):
+    """E[f(0)] under f(x) = v₁ relu(x + 1) + v₂ relu(x - 1) and independent weights of one prior.
 
     Three targets of 0.5 at x = 0 say what f(0) = v₁ is; at x = 2, where f = 3 v₁ + v₂, a target is
     `outlier`. Given v₁ it has the density of v₂ + noise, and v₁ is left to quadrature.
     """
     v = np.linspace(-3.0, 8.0, 4001)
-    log = 3 * norm.logpdf(0.5, v, NOISE) + law.logpdf(v) + plus_noise(outlier - 3 * v)
+    log = 3 * norm.logpdf(0.5, v, NOISE) + prior.logpdf(v) + plus_noise(outlier - 3 * v)
     mass = np.exp(log - log.max())
     return float(mass @ v / mass.sum())
 
@@ -147,10 +147,10 @@ def mean_at_zero(law, plus_noise, outlier):
 def test_an_outlier_has_bounded_influence_under_student_t_weights():
     """A weight that one target alone needs may be as large as it takes, at a bounded price.
 
-    The law of v₂ + noise is then heavy-tailed, and the target tells the other weight less and less
-    the farther it is out. Under normal weights its pull grows in proportion, as with all linear
-    Gaussian models. The hidden layer is held fixed: its posterior would have many modes, and the
-    output weights are where the outlier is taken up.
+    The distribution of v₂ + noise is then heavy-tailed, and the target tells the other weight less
+    and less the farther it is out. Under normal weights its pull grows in proportion, as with all
+    linear Gaussian models. The hidden layer is held fixed: its posterior would have many modes, and
+    the output weights are where the outlier is taken up.
     """
     outliers = np.array([1.5, 10.0, 20.0, 40.0, 80.0])
     light = [mean_at_zero(norm(), normal_plus_noise, y) for y in outliers]

@@ -1,4 +1,4 @@
-"""Functions drawn from priors: their law, the figures on cases with a known answer, the words."""
+"""Functions drawn from priors: distribution, figures on cases with a known answer, words."""
 
 import json
 
@@ -26,8 +26,8 @@ from bayesnn_ppl.diagnostics.prior.traced_model import key_of_draw
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 
 
-def program(sample_y, sites=None):
-    """A program of the model contract that draws w ~ N(0, 2²), b ~ N(0, 1), and then y."""
+def model_of(sample_y, sites=None):
+    """A model of the model contract that draws w ~ N(0, 2²), b ~ N(0, 1), and then y."""
 
     def model(x, y=None, *, batch_size=None):
         w = numpyro.sample("w", dist.Normal(0, 2))
@@ -41,11 +41,11 @@ def program(sample_y, sites=None):
     return model
 
 
-LINE = program(lambda f: dist.Normal(f, 0.5))
+LINE = model_of(lambda f: dist.Normal(f, 0.5))
 
 
 def calling(wrap=lambda net: net):
-    """A program written by hand around a network."""
+    """A model written by hand around a network."""
     network = bnn.nn.MLP((4,), activation="relu")
 
     def model(x, y=None, *, batch_size=None):
@@ -57,7 +57,7 @@ def calling(wrap=lambda net: net):
     return model
 
 
-# The law of the draws.
+# The distribution of the draws.
 
 
 def test_draws_follow_the_prior():
@@ -187,10 +187,10 @@ def test_layers_equal_those_computed_by_hand(activation):
     assert found.layers[2].saturated is None and found.layers[2].dead is None
 
 
-# Programs of all kinds.
+# Models of all kinds.
 
 
-def test_layers_are_read_in_any_program_with_a_linen_network():
+def test_layers_are_read_in_any_model_with_a_linen_network():
     found = prior_predictive(calling(), X, draws=4)
     assert [layer.name for layer in found.layers] == ["Dense_0", "Dense_1"]
     assert found.layers[0].dead is not None
@@ -207,7 +207,7 @@ def test_where_layers_cannot_be_read_it_says_so():
 
     model = bnn.bayesian_network(Net(), bnn.priors.normal(), bnn.likelihoods.gaussian())
     for found, why in (
-        (prior_predictive(model, X, draws=2), "the program has no Flax Linen network"),
+        (prior_predictive(model, X, draws=2), "the model has no Flax Linen network"),
         (prior_predictive(calling(jax.jit), X, draws=2), "inside a transformation of JAX"),
     ):
         assert found.layers == () and why in found.no_layers
@@ -279,23 +279,23 @@ def test_the_report():
 
 
 def test_words_for_constants_and_for_wild_functions():
-    flat = prior_predictive(program(lambda f: dist.Normal(1e-3 * f + 9 * f[0], 1.0)), X, draws=20)
+    flat = prior_predictive(model_of(lambda f: dist.Normal(1e-3 * f + 9 * f[0], 1.0)), X, draws=20)
     assert flat.status == "flat" and "almost a constant: 99." in flat.verdict
     assert "If the targets are standardised" in flat.verdict
     rough = prior_predictive(
-        program(lambda f: dist.Normal(jax.numpy.sin(30 * f), 1.0)), X, draws=60
+        model_of(lambda f: dist.Normal(jax.numpy.sin(30 * f), 1.0)), X, draws=60
     )
     assert rough.status == "rough" and "say nothing about each other" in rough.verdict
 
 
 def test_values_that_are_not_finite_are_counted_and_left_out():
-    model = program(lambda f: dist.Normal(jax.numpy.where(f[0] > 0, f, 1 / (0 * f)), 1.0))
+    model = model_of(lambda f: dist.Normal(jax.numpy.where(f[0] > 0, f, 1 / (0 * f)), 1.0))
     found = prior_predictive(model, X, draws=40)
     good = np.isfinite(found.functions).all(axis=1)
     assert found.broken == 40 - good.sum() and 0 < good.sum() < 40
     assert found.scale.sd == pytest.approx(function_scale(found.functions[good]).sd)
     assert f"{found.broken} of 40 draws have function values that are not finite" in found.verdict
-    none = prior_predictive(program(lambda f: dist.Normal(f / (0 * f), 1.0)), X, draws=3)
+    none = prior_predictive(model_of(lambda f: dist.Normal(f / (0 * f), 1.0)), X, draws=3)
     assert none.status == "not finite" and none.scale is None
     assert json.loads(none.to_json())["broken"] == 3 and "not finite" in str(none)
 
@@ -321,16 +321,16 @@ def improper():
 @pytest.mark.parametrize(
     ("model", "x", "message"),
     [
-        (program(lambda f: dist.Normal(f, 1.0), improper), X, "An improper prior has no draws"),
+        (model_of(lambda f: dist.Normal(f, 1.0), improper), X, "An improper prior has no draws"),
         (
-            program(lambda f: dist.Normal(f, 1.0), lambda: numpyro.factor("f", 1.0)),
+            model_of(lambda f: dist.Normal(f, 1.0), lambda: numpyro.factor("f", 1.0)),
             X,
-            "The program adds `f` to its log density",
+            "The model adds `f` to its log density",
         ),
         (lambda x, y=None: numpyro.sample("z", dist.Normal()), X, 'no observed site "y"'),
         (lambda x, y=None: numpyro.sample("y", dist.Normal(x[:, 0], 1.0)), X, "it has no prior to"),
         (without_plate, X, "but `x` has 12 rows"),
-        (program(lambda f: Undrawn(f, 1.0)), X, "Undrawn, cannot be drawn from"),
+        (model_of(lambda f: Undrawn(f, 1.0)), X, "Undrawn, cannot be drawn from"),
         (LINE, X[:1], "`x` has a single row"),
         (LINE, [[np.nan, 1.0]] * 2, "are not finite"),
     ],

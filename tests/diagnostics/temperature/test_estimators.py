@@ -1,4 +1,4 @@
-"""The laws of the thermometers, held against chains whose law is known."""
+"""The temperature estimators, on chains whose distribution is known."""
 
 import numpy as np
 import pytest
@@ -27,15 +27,15 @@ def stationary(beta, kappa):
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("kappa", [1e-4, 0.2, 0.5])
-def test_law_of_symplectic_euler_is_that_of_its_lyapunov_equation(beta, kappa):
+def test_kinetic_temperature_of_symplectic_euler_is_that_of_its_lyapunov_equation(beta, kappa):
     position, momentum = stationary(beta, kappa)
-    law = expected_kinetic("symplectic Euler", momentum_decay=beta, scaled_curvature=kappa)
-    assert law == pytest.approx(momentum, rel=1e-9)
+    expected = expected_kinetic("symplectic Euler", momentum_decay=beta, scaled_curvature=kappa)
+    assert expected == pytest.approx(momentum, rel=1e-9)
     # The identity that needs no curvature.
     assert position == pytest.approx((1 + beta) / 2 * momentum, rel=1e-9)
 
 
-def test_refusals_of_the_law():
+def test_refusals_of_expected_kinetic():
     with pytest.raises(ValueError, match="SGLD, have no kinetic temperature"):
         expected_kinetic("none")
     with pytest.raises(ValueError, match="unstable"):
@@ -44,7 +44,7 @@ def test_refusals_of_the_law():
         expected_kinetic("symplectic Euler", momentum_decay=1.0)
 
 
-def test_the_naive_region_rejects_a_right_sampler_and_the_law_does_not():
+def test_the_naive_region_rejects_a_right_sampler_and_the_right_region_does_not():
     chain = run(1, step_size=0.002, draws=200, steps=60)
     value = chain.kinetic[..., 3]
     low, high = naive_region(1.0, 40)
@@ -56,7 +56,7 @@ def test_the_naive_region_rejects_a_right_sampler_and_the_law_does_not():
     assert value.mean() > high
 
 
-def test_identity_of_both_thermometers_at_a_long_step_with_gradient_noise():
+def test_identity_of_both_temperatures_at_a_long_step_with_gradient_noise():
     """Heat of whatever kind shows on both alike, far from T."""
     chain = run(2, step_size=0.1, gradient_noise=2.0)
     series = configurational_series(chain.positions, PRECISION * chain.positions)

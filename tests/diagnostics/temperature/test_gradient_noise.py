@@ -10,7 +10,7 @@ SCALES = np.exp(2 * np.random.default_rng(1).normal(size=300))
 
 
 @pytest.mark.parametrize("alpha", [1.2, 1.6, 2.0])
-def test_index_of_stable_laws(alpha):
+def test_index_of_stable_distributions(alpha):
     noise = levy_stable.rvs(alpha, 0.0, size=(256, 300), random_state=0) * SCALES
     assert stable_tail_index(noise) == pytest.approx(alpha, abs=0.07)
     # Scale and shape of the coordinates do not matter.

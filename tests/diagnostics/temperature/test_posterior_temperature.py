@@ -1,4 +1,4 @@
-"""Thermometers of posteriors whose draws are exact, so that they must read T."""
+"""Temperatures of posteriors whose draws are exact: they must be T."""
 
 import numpy as np
 import numpyro
@@ -25,7 +25,9 @@ def model(x, y=None, *, batch_size=None):
         numpyro.sample("y", dist.Normal(x @ weights, 1.0), obs=y)
 
 
-def posterior(temperature=1.0, *, program=model, prior=0.25, statistics=None, kernel=None, **more):
+def posterior(
+    temperature=1.0, *, posterior_model=model, prior=0.25, statistics=None, kernel=None, **more
+):
     """Independent exact draws of exp(-U/T), U without the Jacobian."""
     generator = np.random.default_rng(1)
     precision = X.T @ X.astype(float) + np.eye(WIDTH) / prior
@@ -48,20 +50,20 @@ def posterior(temperature=1.0, *, program=model, prior=0.25, statistics=None, ke
             "draws": 150,
             **more,
         },
-        model=program,
+        model=posterior_model,
     )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_exact_draws_have_their_temperature(temperature):
-    """With T ≠ 1 the Jacobian must count T times in U; the program may also be cold itself."""
+    """With T ≠ 1 the Jacobian must count T times in U; the model may also be cold itself."""
     found = configurational_temperature(posterior(temperature), X, Y, level=1 - 1e-4)
     assert set(found) == {"a.rate", "net.weights"}
     for reading in found.values():
         assert reading.lower < temperature < reading.upper
         assert reading.upper - reading.lower < 0.6 * temperature
-    program = bnn.cold(model, temperature)
-    again = configurational_temperature(posterior(temperature, program=program), X, Y)
+    cold = bnn.cold(model, temperature)
+    again = configurational_temperature(posterior(temperature, posterior_model=cold), X, Y)
     for name, reading in again.items():
         assert reading.value == pytest.approx(found[name].value, rel=1e-4)
 
@@ -126,7 +128,7 @@ def kinetic(values, **settings):
     }
 
 
-def test_both_thermometers_of_a_run():
+def test_both_temperatures_of_a_run():
     statistics, kernel = kinetic([1.0, 1.0])
     run = posterior(statistics=statistics, kernel=kernel)
     found = run.temperatures(X, Y)
@@ -225,8 +227,8 @@ def test_refusals():
         run.temperatures()
     with pytest.raises(ValueError, match="both `x` and `y`"):
         run.temperatures(X)
-    with pytest.raises(ValueError, match="without its program"):
-        posterior(program=None).temperatures(X, Y)
+    with pytest.raises(ValueError, match="without its model"):
+        posterior(posterior_model=None).temperatures(X, Y)
     with pytest.raises(ValueError, match="leave 3 a chain"):
         run.temperatures(X, Y, gradients=12)
     ramp = np.broadcast_to(np.linspace(0.1, 1, 150), (4, 150))

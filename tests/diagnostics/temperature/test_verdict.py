@@ -22,7 +22,7 @@ from tests.diagnostics.temperature.euler_chains import (
 
 
 def read(chain, *, temperature=1.0, kinetic=True, positions=True, chains=slice(None), **more):
-    """The thermometry of a run, T_C with the gradient of the right U."""
+    """The temperatures of a run, T_C with the gradient of the right U."""
     theta = chain.positions[chains]
     series = [
         configurational_series(part, force)
@@ -36,7 +36,7 @@ def read(chain, *, temperature=1.0, kinetic=True, positions=True, chains=slice(N
         temperature=temperature,
         kinetic=chain.kinetic[chains] if kinetic else None,
         configurational=np.stack(series, -1) if positions else None,
-        law="symplectic Euler" if kinetic else "none",
+        kinetic_distribution="symplectic Euler" if kinetic else "none",
         momentum_decay=0.9,
         frozen=[n for n, part in split(theta).items() if not np.ptp(part, axis=1).any()],
         kernel="SGHMC",
@@ -107,7 +107,7 @@ def test_gradient_counted_twice_in_one_layer_names_it():
     assert found.status == "too cold"
     assert [n for n, s in statuses(found).items() if s != "right"] == ["net.Dense_0.bias"]
     assert "`net.Dense_0.bias` is too cold in position" in found.verdict
-    assert "about 2 times the program's gradient" in found.verdict
+    assert "about 2 times the model's gradient" in found.verdict
     # The momenta alone cannot see it.
     assert read(run(5, force=force), positions=False).right
 
@@ -158,7 +158,7 @@ def test_too_few_draws_are_not_known():
 
 @pytest.mark.parametrize(("noise", "word"), [(0.5**0.5, "cold"), (1.5, "hot")])
 def test_only_kernels_that_inject_noise_are_judged_by_it(noise, word):
-    """The same readings: of an accept step they are no fault, of neither none of the noise."""
+    """The same readings: of an accept step they are not a fault, of neither none of the noise."""
     chain = run(2, noise=noise)
     injects = read(chain, kinetic=False)
     assert injects.status == f"too {word}" and "noise" in injects.verdict
@@ -204,10 +204,10 @@ def test_text_and_arrays():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="Neither thermometer"):
+    with pytest.raises(ValueError, match="Neither temperature"):
         judge_temperatures(["w"], [3])
     with pytest.raises(ValueError, match=r"must be \(chain, draw, 1\)"):
-        judge_temperatures(["w"], [3], kinetic=np.ones((4, 9, 2)), law="OBABO")
+        judge_temperatures(["w"], [3], kinetic=np.ones((4, 9, 2)), kinetic_distribution="OBABO")
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,11 @@ def test_a_fit_on_disk_opens_and_is_the_same(members, regression, tmp_path):
 def test_the_map_of_a_linear_model_is_its_conjugate_mean(regression):
     """With the noise known, the posterior is normal and its mode the ridge estimate."""
     x, y = regression
-    program = bnn.models.linear(
+    model = bnn.models.linear(
         prior=bnn.priors.normal(0.7), likelihood=bnn.likelihoods.gaussian(scale=0.5)
     )
     approximation = bnn.approximations.MAP(
-        program, optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60
+        model, optimiser=optax.lbfgs(), schedule=None, batch_size=None, epochs=60
     )
     fitted = bnn.fit(approximation, x, y, float64=True, progress=False)
     design = np.column_stack([x, np.ones(len(x))])
@@ -119,7 +119,7 @@ def stopped_at(regression):
     return stop
 
 
-def test_a_training_goes_on_to_the_same_bits(regression, tmp_path, stopped_at):
+def test_a_training_resumes_bit_for_bit(regression, tmp_path, stopped_at):
     approximation = bnn.approximations.Ensemble(
         network, members=3, epochs=300, learning_rate=0.02, patience=None, validation_fraction=0.0
     )

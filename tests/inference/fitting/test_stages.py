@@ -1,4 +1,4 @@
-"""The stages of a fit: stopped, killed and gone on with, and ended by a callback."""
+"""The stages of a fit: stopped, killed and resumed, and ended by a callback."""
 
 import csv
 import shutil
@@ -24,14 +24,14 @@ from tests.marks import checked
 linear = bnn.models.linear()
 learned = bnn.models.linear(prior=bnn.priors.learned_normal())
 MODE = MAP(epochs=30)
-CLIMB = {"steps": 200, "batch_size": 16, "draws": 3, "weigh": False}
+OPTIMISATION = {"steps": 200, "batch_size": 16, "draws": 3, "weigh": False}
 TUNING = DuringTraining(rounds=5, epochs=2, steps=5, batch_size=20)
 # Each with the stage in which it is ended.
 FITS = {
-    "variational, its mode": (Variational(linear, mode=MODE, **CLIMB), "train"),
-    "variational": (Variational(linear, mode=MODE, **CLIMB), "climb"),
-    "natural gradient": (NaturalGradient(linear, method="noisy_kfac", **CLIMB), "climb"),
-    "empirical Bayes": (EmpiricalBayes(learned, **CLIMB), "climb"),
+    "variational, its mode": (Variational(linear, mode=MODE, **OPTIMISATION), "train"),
+    "variational": (Variational(linear, mode=MODE, **OPTIMISATION), "climb"),
+    "natural gradient": (NaturalGradient(linear, method="noisy_kfac", **OPTIMISATION), "climb"),
+    "empirical Bayes": (EmpiricalBayes(learned, **OPTIMISATION), "climb"),
     "repulsive": (Repulsive(linear, members=4, epochs=30, batch_size=16), "train"),
     "SWAG": (SWAG(linear, mode=MODE, iterates=25, burn_in=2, draws=3, batch_size=16), "iterates"),
     "constant SGD": (ConstantSGD(linear, mode=MODE, draws=9, burn_in=1, batch_size=16), "draws"),
@@ -66,7 +66,7 @@ def whole(regression):
     return made
 
 
-def assert_same_bits(found, expected):
+def assert_identical(found, expected):
     assert not found.provenance["interrupted"] and not expected.provenance["interrupted"]
     for name, array in expected.draws.items():
         np.testing.assert_array_equal(found.draws[name], array)
@@ -76,7 +76,7 @@ def assert_same_bits(found, expected):
 
 
 @pytest.mark.parametrize("name", checked(FITS))
-def test_every_stage_goes_on_to_the_same_bits(name, regression, whole, many_blocks, tmp_path):
+def test_every_stage_resumes_bit_for_bit(name, regression, whole, many_blocks, tmp_path):
     approximation, phase = FITS[name]
     calls, run, killed = [], tmp_path / "run", tmp_path / "killed"
     done = {}
@@ -103,12 +103,12 @@ def test_every_stage_goes_on_to_the_same_bits(name, regression, whole, many_bloc
         resumed = bnn.resume(
             folder, approximation, *regression, progress=False, callback=seen.append
         )
-        assert_same_bits(resumed, expected)
-        # It did not begin anew, nor was a stage made again that was over.
+        assert_identical(resumed, expected)
+        # It did not restart, nor was a stage made again that was over.
         assert seen[0].phase == phase and seen[0].done > done[folder]
 
 
-def test_ctrl_c_ends_a_climb_and_keeps_it(regression, whole, many_blocks, tmp_path):
+def test_ctrl_c_ends_an_optimisation_and_keeps_it(regression, whole, many_blocks, tmp_path):
     approximation, _ = FITS["variational"]
     calls = []
 
@@ -121,11 +121,11 @@ def test_ctrl_c_ends_a_climb_and_keeps_it(regression, whole, many_blocks, tmp_pa
     assert stopped.provenance["interrupted"]
     assert f"after {3 * 16} of 200 steps" in stopped.diagnose().verdict
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
-    assert_same_bits(resumed, whole(approximation))
+    assert_identical(resumed, whole(approximation))
 
 
 def test_a_checkpoint_counts(regression, whole, many_blocks, tmp_path, monkeypatch):
-    """The negative control: a fit that goes on from other numbers ends with others."""
+    """The negative control: a fit that resumes from other numbers ends with others."""
     approximation, _ = FITS["variational"]
     calls = []
 
@@ -143,7 +143,7 @@ def test_a_checkpoint_counts(regression, whole, many_blocks, tmp_path, monkeypat
     monkeypatch.setattr(checkpoints.TrainingRecord, "restored", other)
     resumed = bnn.resume(tmp_path / "run", approximation, *regression, progress=False)
     with pytest.raises(AssertionError):
-        assert_same_bits(resumed, whole(approximation))
+        assert_identical(resumed, whole(approximation))
 
 
 def test_a_callback_that_ends_the_training_of_a_mode_leaves_a_fit(regression, tmp_path):
@@ -153,7 +153,7 @@ def test_a_callback_that_ends_the_training_of_a_mode_leaves_a_fit(regression, tm
     mode = MAP(epochs=300)
     for approximation in (
         Laplace(linear, mode=mode, draws=3),
-        Variational(linear, mode=mode, **CLIMB),
+        Variational(linear, mode=mode, **OPTIMISATION),
     ):
         found = fit(approximation, regression, end_the_mode)
         assert found.provenance["interrupted"]
@@ -164,7 +164,7 @@ def test_a_callback_that_ends_the_training_of_a_mode_leaves_a_fit(regression, tm
 @pytest.mark.parametrize("name", ["SWAG", "constant SGD"])
 def test_a_callback_that_ends_the_burn_in_is_answered_in_a_sentence(name, regression, many_blocks):
     approximation, phase = FITS[name]
-    with pytest.raises(RuntimeError, match=r"in its burn-in.*`resume` goes on"):
+    with pytest.raises(RuntimeError, match=r"in its burn-in.*`resume` continues"):
         fit(approximation, regression, lambda progress: progress.phase == phase)
 
 

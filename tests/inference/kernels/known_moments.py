@@ -1,4 +1,4 @@
-"""Programs whose posterior moments are known, and the test of a sampler against them."""
+"""Models whose posterior moments are known, and the test of a sampler against them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +38,7 @@ def worst_deviation(theta, mean, covariance):
     return np.max(np.abs(quantities.mean(axis=(0, 1)) - expected) / mcse)
 
 
-# The data say nothing about the parameters of the programs here: the prior is the posterior.
+# The data say nothing about the parameters of the models here: the prior is the posterior.
 NO_DATA = np.zeros((4, 1), np.float32), np.zeros(4, np.float32)
 SETTINGS = dict(chains=4, seed=1, progress=False)
 LINEAR = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
@@ -61,14 +61,14 @@ def standard_normals(x, y=None, *, batch_size=None):
 def gaussian(covariance):
     """N(0, covariance) on the site "theta"."""
 
-    def program(x, y=None, *, batch_size=None):
+    def model(x, y=None, *, batch_size=None):
         numpyro.sample(
             "theta",
             dist.MultivariateNormal(jnp.zeros(len(covariance)), jnp.asarray(covariance)),
         )
         unrelated_data(x, y, batch_size)
 
-    return program
+    return model
 
 
 def funnel_and_banana(x, y=None, *, batch_size=None):

@@ -8,14 +8,14 @@ import numpyro.distributions as dist
 
 import bayesnn_ppl as bnn
 from tests.inference.kernels.known_moments import worst_deviation
-from tests.inference.kernels.linear_laws import Rows
+from tests.inference.kernels.stationary_distributions import Rows
 
 
 class NormalMeans:
     """θ ~ N(0, I), rows y ~ N(θ, I): minibatch gradients have the same noise everywhere.
 
     The rows of `y` are such that it is independent between coordinates, and larger than the
-    program believes in the last and smaller in the first.
+    model believes in the last and smaller in the first.
     """
 
     rows = 64
@@ -24,7 +24,7 @@ class NormalMeans:
     deviations = np.array([0.5, 1.0, 1.5])  # of the rows
 
     @staticmethod
-    def program(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
+    def model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
         """θ on the site "theta"."""
         theta = numpyro.sample("theta", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):

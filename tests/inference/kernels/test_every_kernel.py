@@ -77,7 +77,7 @@ def test_numpyro_runs_it(regression, name):
 
 
 @pytest.mark.parametrize("name", checked(KERNELS, "HMC", "SGHMC", "MCLMC"))
-def test_a_stopped_run_resumes_to_the_same_bits(regression, tmp_path, name):
+def test_a_stopped_run_resumes_bit_for_bit(regression, tmp_path, name):
     kernel = KERNELS[name][0]()
     settings = dict(warmup=40, draws=600, chains=2, seed=3, progress=False)
     if name == "ChEES":
@@ -183,7 +183,7 @@ def test_bad_settings_are_refused(kernel, settings, words, error):
 
 @pytest.mark.parametrize("kernel", [HMC, ChEES])
 def test_what_is_no_model_is_refused(kernel):
-    with pytest.raises(TypeError, match=f"{kernel.__name__} takes a NumPyro program"):
+    with pytest.raises(TypeError, match=f"{kernel.__name__} takes a NumPyro model"):
         kernel(3)
 
 

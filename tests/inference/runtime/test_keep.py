@@ -80,7 +80,7 @@ def test_kept_function_values_are_those_of_the_weights(everything, probe):
     np.testing.assert_allclose(prediction.log_prob(y), exact.log_prob(y), rtol=1e-4, atol=1e-5)
 
 
-def test_scores_without_the_program_are_those_with_it(everything, functions_only, probe):
+def test_scores_without_the_model_are_those_with_it(everything, functions_only, probe):
     scores = bnn.metrics.evaluate(bnn.load(functions_only[1]))
     exact = bnn.metrics.evaluate(everything, *probe)
     assert set(scores) == set(exact) and scores.rows == exact.rows
@@ -105,7 +105,7 @@ def test_samples_are_of_the_predictive_distribution(everything, probe):
     )
 
 
-def test_a_run_is_judged_in_a_process_without_the_program(functions_only, everything):
+def test_a_run_is_judged_in_a_process_without_the_model(functions_only, everything):
     posterior, out = functions_only
     assert not posterior.has_weights and posterior.draws == {}
     assert "posterior" not in storage.read(out).children
@@ -214,7 +214,7 @@ def test_bfloat16_halves_the_space_and_opens_anywhere(tmp_path):
     checked([dict(weights="moments"), dict(every=7), dict(weights="none"), dict(bfloat16=True)]),
     ids=str,
 )
-def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
+def test_a_resumed_run_keeps_the_same(regression, probe, tmp_path, keep, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-3)
     keep = bnn.Keep(**keep, probe=probe)
     whole = run(regression, keep, out=tmp_path / "whole")
@@ -230,7 +230,7 @@ def test_a_run_that_goes_on_keeps_the_same(regression, probe, tmp_path, keep, mo
         for name, array in whole.tree[group].data_vars.items():
             np.testing.assert_array_equal(array, resumed.tree[group][name])
     rows = {name: lines(tmp_path / name) for name in ("whole", "run")}
-    for name in ("rmse", "nll"):  # sums go on where they were left
+    for name in ("rmse", "nll"):  # sums continue where they were left
         assert rows["run"][-1][name] == rows["whole"][-1][name]
     assert storage.check(tmp_path / "run") == []
 
@@ -293,7 +293,7 @@ def test_tensorboard_shows_the_metrics(regression, probe, tmp_path):
         (dict(weights="some"), ValueError, "mean `moments`, `none`"),
         (dict(weights="none"), ValueError, "keep nothing of the posterior"),
         (dict(every=0), ValueError, "at least 1"),
-        (dict(every=2.0), TypeError, "whole number"),
+        (dict(every=2.0), TypeError, "integer"),
         (dict(bfloat16=1), TypeError, "True or False"),
         (dict(weights="moments", every=2), ValueError, "keeps none"),
     ],

@@ -162,7 +162,7 @@ def test_stopping_does_not_bias_the_draws():
         ({"rhat": 1.01}, ValueError, "`function_rhat`"),
         ({"function_rhat": 0.99}, ValueError, "from above"),
         ({"ess": -1}, ValueError, "positive"),
-        ({"max_time": "soon"}, ValueError, "no time"),
+        ({"max_time": "soon"}, ValueError, "not a time"),
         ({"max_time": 0}, ValueError, "positive"),
     ],
 )

@@ -60,7 +60,7 @@ def assert_same(run, expected):
 
 
 def test_a_worker_that_is_killed_twice_costs_nothing(cluster, alone, tmp_path):
-    """The others do not wait for it, and it does not begin anew."""
+    """The others do not wait for it, and it does not restart."""
     out, choice, killed = tmp_path / "run", random.Random(0), []
 
     def kill():

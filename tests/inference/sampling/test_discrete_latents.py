@@ -122,7 +122,7 @@ def test_bits_start_at_draws_from_the_prior_or_where_they_are_told(sampled):
         bnn.sample(kernel, X, Y, **run, init={BITS[1]: np.full((2, 1), -1.0)})
 
 
-def test_a_run_on_disk_goes_on_to_the_same_bits(sampled, tmp_path):
+def test_a_run_on_disk_resumes_bit_for_bit(sampled, tmp_path):
     kernel, _ = sampled
     whole = bnn.sample(kernel, X, Y, warmup=200, draws=30, **SHORT)
     bnn.sample(kernel, X, Y, warmup=200, draws=20, out=tmp_path / "run", **SHORT)
@@ -134,9 +134,9 @@ def test_a_run_on_disk_goes_on_to_the_same_bits(sampled, tmp_path):
         bnn.extend(tmp_path / "run", other, X, Y, draws=10, progress=False)
 
 
-def with_site(law):
+def with_site(fn):
     def model(x, y=None, *, batch_size=None):
-        z = numpyro.sample("z", law)
+        z = numpyro.sample("z", fn)
         slope = numpyro.sample("slope", dist.Normal(0, 1))
         with numpyro.plate("data", x.shape[0]):
             numpyro.sample("y", dist.Normal(slope * x[:, 0] + jnp.sum(z), 1.0), obs=y)
@@ -148,7 +148,7 @@ CATEGORICAL = with_site(dist.Categorical(jnp.array([0.2, 0.3, 0.5])))
 
 
 @pytest.mark.parametrize(
-    ("law", "words"),
+    ("fn", "words"),
     [
         (dist.Poisson(2.0), "`z`, Poisson with event_shape"),
         (dist.DiscreteUniform(1, 3), "`z`, DiscreteUniform .* 0, 1, ..., K - 1"),
@@ -156,10 +156,10 @@ CATEGORICAL = with_site(dist.Categorical(jnp.array([0.2, 0.3, 0.5])))
         (dist.Multinomial(3, jnp.ones(2) / 2), r"Multinomial\w* with event_shape \(2,\)"),
     ],
 )
-def test_sites_that_the_samplers_would_get_wrong_are_refused(law, words, compilations):
+def test_sites_that_the_samplers_would_get_wrong_are_refused(fn, words, compilations):
     before = compilations()
     with pytest.raises(ValueError, match=words):
-        bnn.sample(DiscreteHMCGibbs(NUTS(with_site(law))), X, Y, warmup=1, draws=1, **SHORT)
+        bnn.sample(DiscreteHMCGibbs(NUTS(with_site(fn))), X, Y, warmup=1, draws=1, **SHORT)
     assert compilations() == before
 
 

@@ -28,7 +28,7 @@ def test_a_cold_half_normal_scale_against_quadrature():
     total, mean, square = (
         integrate.quad(lambda s, k=k: s**k * density(s), 0.01, 20)[0] for k in range(3)
     )
-    with pytest.warns(UserWarning, match=r"depends on how the program is parametrised.*'scale'"):
+    with pytest.warns(UserWarning, match=r"depends on how the model is parametrised.*'scale'"):
         posterior = bnn.sample(
             NUTS(bnn.cold(scale_model, temperature)),
             y[:, None],

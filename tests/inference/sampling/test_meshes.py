@@ -1,4 +1,4 @@
-"""The same kernel on every mesh of four devices: same numbers at first, same law after."""
+"""The same kernel on every mesh of four devices: same numbers at first, same distribution after."""
 
 import jax
 import numpy as np
@@ -71,7 +71,7 @@ def test_chains_differ(runs):
     assert len(np.unique(noise[:, -1])) == 4
 
 
-def law_differs(a, b):
+def p_value_of_difference(a, b):
     """Smallest p-value of KS tests between two runs, on draws thinned to independence."""
     smallest = 1.0
     for name in a:
@@ -93,12 +93,12 @@ def another_seed(regression):
 
 @pytest.mark.check
 @pytest.mark.parametrize("shape", MESHES[1:])
-def test_the_law_is_the_same_on_every_mesh(runs, another_seed, shape):
+def test_the_distribution_is_the_same_on_every_mesh(runs, another_seed, shape):
     draws = runs[shape][0].draws
-    assert law_differs(another_seed, draws) > 1e-5
+    assert p_value_of_difference(another_seed, draws) > 1e-5
     # The negative control: a likelihood summed over two devices twice samples at T = 1/2.
     shrunk = {n: a.mean((0, 1)) + (a - a.mean((0, 1))) / np.sqrt(2) for n, a in draws.items()}
-    assert law_differs(another_seed, shrunk) < 1e-6
+    assert p_value_of_difference(another_seed, shrunk) < 1e-6
 
 
 @pytest.mark.check

@@ -1,4 +1,4 @@
-"""`init="network"`: chains start where the initialisers of the program's networks put them."""
+"""`init="network"`: chains start where the initialisers of the model's networks put them."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def noisy(x, y, likelihood, batch_size):
         numpyro.sample("y", dist.Normal(likelihood(x)[..., 0], scale), obs=y)
 
 
-def program(x, y=None, *, batch_size=None):
+def two_units(x, y=None, *, batch_size=None):
     network = numpyro.contrib.module.random_flax_module(
         "network", TwoUnits(), prior=dist.Normal(0.0, 0.5), input_shape=(1, x.shape[1])
     )
@@ -63,7 +63,7 @@ two_leapfrogs = partial(bnn.kernels.HMC, num_leapfrogs=2)
 
 @pytest.fixture(scope="module")
 def hmc():
-    return two_leapfrogs(program)
+    return two_leapfrogs(two_units)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_chains_start_at_the_initialisers_each_by_a_draw_of_its_own(posterior):
     assert posterior.provenance["start"] == "network"
 
 
-def test_a_run_goes_on_and_one_killed_before_its_first_commit_begins_again(
+def test_a_run_resumes_and_one_killed_before_its_first_commit_begins_again(
     data, hmc, posterior, tmp_path, monkeypatch
 ):
     bnn.sample(hmc, *data, **SETTINGS | {"draws": 2}, out=tmp_path / "run")
@@ -109,13 +109,13 @@ def killed_at_once(*_):
     ids=["minibatches", "one state for all chains"],
 )
 def test_other_kinds_of_kernels_start_there_too(data, kernel):
-    run = bnn.sample(kernel(program), *data, **SETTINGS | {"chains": 18})
+    run = bnn.sample(kernel(two_units), *data, **SETTINGS | {"chains": 18})
     assert np.abs(run.tree["starts"]["network.Dense_0.bias"].values - 7).max() < 0.5
 
 
 @pytest.mark.check
 def test_streamed_rows_give_the_same_starts(data):
-    kernel = bnn.kernels.SGLD(program, step_size=1e-5, batch_size=8, minibatches="epoch")
+    kernel = bnn.kernels.SGLD(two_units, step_size=1e-5, batch_size=8, minibatches="epoch")
     streamed = bnn.sample(kernel, *bnn.data.stream(*data), **SETTINGS)
     held = bnn.sample(kernel, *data, **SETTINGS)
     for name, array in held.tree["starts"].items():
@@ -129,7 +129,7 @@ def test_streamed_rows_give_the_same_starts(data):
         (built_before, "all chains would start alike"),
     ],
 )
-def test_programs_without_initialisers_that_draw_are_refused(data, model, problem, monkeypatch):
+def test_models_without_initialisers_that_draw_are_refused(data, model, problem, monkeypatch):
     monkeypatch.setattr("bayesnn_ppl.inference.sampling.execution.compile_program", pytest.fail)
     with pytest.raises(ValueError, match=problem) as caught:
         bnn.sample(two_leapfrogs(model), *data, **SETTINGS)
@@ -138,7 +138,7 @@ def test_programs_without_initialisers_that_draw_are_refused(data, model, proble
 
 def test_a_start_that_is_not_finite_is_explained(data):
     def infinite(x, y=None, *, batch_size=None):
-        program(x, y, batch_size=batch_size)
+        two_units(x, y, batch_size=batch_size)
         numpyro.factor("never", -np.inf)
 
     with pytest.raises(RuntimeError, match="where the network's initialisers put them"):

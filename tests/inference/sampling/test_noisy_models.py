@@ -1,4 +1,4 @@
-"""Augmentation and dropout in training: the law that is sampled, fresh keys, and refusals.
+"""Augmentation and dropout in training: the target that is sampled, fresh keys, and refusals.
 
 On a linear model with known noise the expectation of the log likelihood over additive input noise,
 or over dropout of the inputs, is a ridge penalty more: everything is known.
@@ -31,16 +31,16 @@ def model(likelihood):
     return bnn.bayesian_network(bnn.nn.MLP((), outputs=1), bnn.priors.normal(1.0), likelihood)
 
 
-def law(penalty):
+def exact_posterior(penalty):
     """Mean and precision of exp(-Σ (y - wᵀx - b)²/2σ² - Σ_d p_d w_d²/2σ² - |θ|²/2), θ = (w, b)."""
     rows = np.concatenate([X, np.ones((ROWS, 1))], axis=1)
     precision = (rows.T @ rows + np.diag([*penalty, 0.0])) / SIGMA**2 + np.eye(3)
     return np.linalg.solve(precision, rows.T @ Y / SIGMA**2), precision
 
 
-WITH_NOISE = law([ROWS * NOISE**2] * 2)[0]
-WITH_DROPOUT = law(RATE / (1 - RATE) * (X**2).sum(0))[0]
-CLEAN = law([0.0, 0.0])[0]
+WITH_NOISE = exact_posterior([ROWS * NOISE**2] * 2)[0]
+WITH_DROPOUT = exact_posterior(RATE / (1 - RATE) * (X**2).sum(0))[0]
+CLEAN = exact_posterior([0.0, 0.0])[0]
 
 
 def run(kernel, draws=200, **more):
@@ -96,7 +96,7 @@ def test_momenta_keep_the_mean_and_a_frozen_key_does_not():
     assert np.abs(deviations(run(sgld(NOISY, FrozenKey)), WITH_NOISE)).max() > 10
 
 
-def test_no_noise_is_no_change_and_runs_go_on_with_the_same_bits(tmp_path):
+def test_no_noise_is_no_change_and_runs_resume_bit_for_bit(tmp_path):
     plain = run(sgld(GAUSSIAN), 20).draws["net.Dense_0.kernel"]
     identity = L.dirty(GAUSSIAN, augmentation=lambda key, x: x)
     np.testing.assert_array_equal(run(sgld(identity), 20).draws["net.Dense_0.kernel"], plain)
@@ -108,12 +108,12 @@ def test_no_noise_is_no_change_and_runs_go_on_with_the_same_bits(tmp_path):
 
 
 def test_sub_batches_and_steps_have_noise_of_their_own():
-    program = model(NOISY)
+    noisy = model(NOISY)
 
     def unravel(vector):
         return {"net/Dense_0.bias": vector[:1], "net/Dense_0.kernel": vector[1:].reshape(2, 1)}
 
-    density = MinibatchDensity(program, ROWS, unravel, 3)
+    density = MinibatchDensity(noisy, ROWS, unravel, 3)
     theta = jnp.array([0.1, 1.0, -1.0])
 
     def gradient(key, parts, x=X[:8], y=Y[:8]):
@@ -128,14 +128,14 @@ def test_sub_batches_and_steps_have_noise_of_their_own():
     assert jnp.abs(again[0] - again[1]).max() > 0.1
 
 
-def test_the_thermometer_reads_the_mean_potential():
+def test_the_temperature_is_that_of_the_mean_potential():
     """Noise heats, and ⟨θ - c, ∇U⟩/d is that of the U which is the mean over the noise."""
     posterior = run(sgld(NOISY))
     found = bnn.diagnostics.configurational_temperature(posterior, X, Y, centre="zero")
     reading, draws = found["net.Dense_0.kernel"], both(posterior).reshape(-1, 3)
 
     def exact(penalty):
-        mean, precision = law(penalty)
+        mean, precision = exact_posterior(penalty)
         return (draws * ((draws - mean) @ precision))[:, :2].mean()
 
     assert reading.lower < exact([ROWS * NOISE**2] * 2) < reading.upper

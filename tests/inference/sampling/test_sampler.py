@@ -125,7 +125,7 @@ def test_chains_start_where_they_are_told_to(regression):
         start = first_draws(regression, strategy)
         np.testing.assert_allclose(start["net.a"], 10.0, atol=0.2)
     np.testing.assert_allclose(first_draws(regression, init_to_median)["net.a"], 10.0, atol=2.0)
-    start = first_draws(regression, {"net.a": 3, "b": [1, 2]})  # whole numbers
+    start = first_draws(regression, {"net.a": 3, "b": [1, 2]})  # integers
     np.testing.assert_allclose(start["net.a"], 3.0, atol=1e-4)
 
 
@@ -138,7 +138,7 @@ def test_the_kernels_own_strategy_counts(regression):
 @pytest.mark.parametrize(
     ("init", "sentence"),
     [
-        ({"net.c": 0.0}, "`net.c`, which is no latent site .* Did you mean `net.a`"),
+        ({"net.c": 0.0}, "`net.c`, which is not a latent site .* Did you mean `net.a`"),
         ({"b": [1.0, 2.0, 3.0, 4.0]}, r"shape \(4,\) for `b`; it must be \(2,\)"),
         ({"b": [float("nan"), 1.0]}, "not finite"),
     ],

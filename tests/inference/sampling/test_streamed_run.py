@@ -1,4 +1,4 @@
-"""Streamed runs: the rows of the plan, all N of them, in bounded memory, and to the same bits."""
+"""Streamed runs: the rows of the plan, all N of them, in bounded memory, bit-for-bit identical."""
 
 import threading
 
@@ -41,7 +41,7 @@ def kernel(minibatches="epoch", model=linear, **changes):
 RUN = dict(warmup=3, draws=5, chains=2, thinning=2, seed=4, float64=True, progress=False)
 
 
-def descended(starts, order, *, rows=ROWS, run=RUN):
+def gradient_descent(starts, order, *, rows=ROWS, run=RUN):
     """Gradient descent on the minibatches of `order`, in NumPy: (chain, draw, 3)."""
     x, y = X.astype(float), Y.astype(float)
     found = []
@@ -84,13 +84,13 @@ def test_every_step_takes_its_rows_at_full_scale(monkeypatch, minibatches, chunk
     posterior = bnn.sample(kernel(minibatches), *data, mesh=bnn.device_mesh(*MESHES[mesh]), **RUN)
     order = RowOrder(ROWS, BATCH, RUN["seed"], minibatches == "epoch", chunk, 2)
     starts = posterior.tree["starts"]["w"].values
-    expected = descended(starts, order)
+    expected = gradient_descent(starts, order)
     np.testing.assert_allclose(posterior.draws["w"], expected, rtol=1e-9)
     # The test sees a wrong N, and another order.
     other = RowOrder(ROWS, BATCH, 5, minibatches == "epoch", chunk, 2)
     for wrong in (
-        descended(starts, order, rows=ROWS - 1),
-        descended(starts, other),
+        gradient_descent(starts, order, rows=ROWS - 1),
+        gradient_descent(starts, other),
     ):
         assert np.abs(posterior.draws["w"] - wrong).max() > 1e-4
     assert (posterior.statistics["n_steps"] == STEPS).all()
@@ -109,7 +109,7 @@ def test_a_minibatch_of_all_rows_gives_the_draws_of_a_run_in_memory():
 
 
 @pytest.mark.parametrize("phase", ["warmup", "sample"])
-def test_a_stopped_run_goes_on_with_the_same_bits(monkeypatch, tmp_path, phase):
+def test_a_stopped_run_resumes_bit_for_bit(monkeypatch, tmp_path, phase):
     in_small_blocks(monkeypatch, 4)
     for name, array in {"x": X, "y": Y}.items():
         np.save(tmp_path / f"{name}.npy", array)

@@ -33,7 +33,7 @@ def test_draws_come_at_the_end_of_a_cycle(regression):
     np.testing.assert_array_equal(statistics["n_steps"], [[12, 4, 4, 12, 4, 4]] * 2)
 
 
-def test_a_run_cut_within_a_cycle_goes_on_to_the_same_bits(regression, tmp_path):
+def test_a_run_cut_within_a_cycle_resumes_bit_for_bit(regression, tmp_path):
     """A cycle has three draws of unequal length; the run is cut after the first of a cycle."""
     cycle = Cyclical(1e-3, steps_per_cycle=20)
     kernel = SGLD(

@@ -1,4 +1,4 @@
-"""The ladder: on chains whose law is known in place of runs, and once on a real kernel."""
+"""The ladder: on chains whose distribution is known in place of runs, and once on a real kernel."""
 
 from itertools import pairwise
 from types import SimpleNamespace

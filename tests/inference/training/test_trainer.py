@@ -76,7 +76,7 @@ def test_minibatches_find_the_same_mode(regression):
     assert np.abs(coefficients(noisy) - ridge(x, y)).max() > 0.02
 
 
-def test_the_mode_is_that_of_the_programs_own_space():
+def test_the_mode_is_that_of_the_models_own_space():
     y = np.array([0.3, -0.8, 1.1])
 
     def energy(s, jacobian=0.0):
@@ -192,7 +192,7 @@ def test_members_may_start_where_flax_does(regression):
     assert single.min() < 0.1 or single.max() > 1.8
 
 
-def test_noise_inside_the_program_is_drawn_anew_at_each_step(regression):
+def test_noise_inside_the_model_is_drawn_anew_at_each_step(regression):
     def model(x, y=None, *, batch_size=None):
         slope = numpyro.sample("slope", dist.Normal(0, 1))
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
@@ -281,7 +281,7 @@ built = bnn.bayesian_network(
     [
         (linear, {"members": 0}, ValueError, "`members` must be at least 1"),
         (linear, {"epochs": 0}, ValueError, "`epochs` must be at least 1"),
-        (linear, {"batch_size": 2.5}, TypeError, "`batch_size` must be a whole number"),
+        (linear, {"batch_size": 2.5}, TypeError, "`batch_size` must be an integer"),
         (linear, {"optimiser": optax.adam}, TypeError, r"Call it: `optax.adam\(1e-3\)`"),
         (linear, {"objective": "likelyhood"}, ValueError, "Did you mean `likelihood`"),
         (linear, {"start": "zero"}, ValueError, "`start` must be one of"),

@@ -214,7 +214,7 @@ def kept(posterior, x, y):
     )
 
 
-def test_a_probe_of_the_training_data_needs_no_program(regression):
+def test_a_probe_of_the_training_data_needs_no_model(regression):
     x, y = regression
     posterior = exact_posterior(x, y, whole=0.5)
     assert loo(kept(posterior, x, y)).elpd == pytest.approx(loo(posterior, x, y).elpd)

@@ -17,7 +17,7 @@ def test_the_curve_and_the_diagonal():
 
 
 @pytest.mark.parametrize("n", [20, 1000])
-def test_the_band_holds_95_percent_of_the_binomial_law_and_no_more_than_it_must(n):
+def test_the_band_holds_95_percent_of_the_binomial_and_no_more_than_it_must(n):
     vertices = plot_coverage([0.5], [0.5], n).axes[0].collections[0].get_paths()[0].vertices
     for p in (0.25, 0.5, 0.9):
         column = vertices[np.isclose(vertices[:, 0], p), 1]
@@ -35,7 +35,7 @@ def test_the_band_holds_95_percent_of_the_binomial_law_and_no_more_than_it_must(
         (([0.5], [-0.1], 10), ValueError, "`empirical` reaches from -0.1"),
         (([0.5], [np.nan], 10), ValueError, "`empirical` holds 1 NaN"),
         (([0.5], [0.5], 0), ValueError, "the number of observations, must be at least 1"),
-        (([0.5], [0.5], 2.5), TypeError, "must be a whole number"),
+        (([0.5], [0.5], 2.5), TypeError, "must be an integer"),
     ],
 )
 def test_refusals(arguments, error, message):

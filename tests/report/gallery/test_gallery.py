@@ -1,4 +1,4 @@
-"""The gallery's runs: of the right law, and packed as they are."""
+"""The gallery's runs: of the right distribution, and packed as they are."""
 
 import base64
 import json

@@ -120,7 +120,7 @@ def test_nothing_is_shown_without_rows_weights_or_a_sampler_or_where_it_costs_mu
     bare = bnn.Posterior(posteriors["NUTS"].tree)
     for left_out in (
         Subject("no rows", "a", posteriors["NUTS"]),
-        Subject("no program", "b", bare, train=train),
+        Subject("no model", "b", bare, train=train),
         Subject("fit", "c", posteriors["Laplace <b>"], train=train),
     ):
         assert [made(left_out) for made in SECTIONS] == ["", "", ""]

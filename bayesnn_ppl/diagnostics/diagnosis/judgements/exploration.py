@@ -59,7 +59,7 @@ def judge_exploration(
     if spread == "not judged":
         sentence = (
             "No function values are known, and how far apart chains started is seen in those: give "
-            "the program and rows, or sample with a probe."
+            "the model and rows, or sample with a probe."
         )
         if functions:
             sentence = (

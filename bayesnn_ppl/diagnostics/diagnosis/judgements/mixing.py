@@ -86,7 +86,7 @@ def _broken(
         sentences.append(
             f"Chain {chain} is stuck ({', '.join(reasons)}). Start it elsewhere (a draw from the "
             "prior rather than a wide uniform), lower the initial step size, or warm up for "
-            "longer; its draws are no sample of the posterior."
+            "longer; its draws are not a sample of the posterior."
         )
     return sentences
 

@@ -1,1 +1,1 @@
-"""The curvature of a program's log density around a mode, in several structures."""
+"""The curvature of a model's log density around a mode, in several structures."""

@@ -16,15 +16,15 @@ import jax
 import numpy as np
 
 from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerLayer, layer_vectors
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 
 __all__ = ["dense_layer_blocks"]
 
 
 def dense_layer_blocks(
-    local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
+    local: LocalModel, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
 ) -> list[np.ndarray] | None:
-    """The block of M of each layer, float64, or None where one is no plain dense layer.
+    """The block of M of each layer, float64, or None where one is not a plain dense layer.
 
     One whose inputs have axes between rows and features is none: it is used many times in a row.
     """
@@ -50,7 +50,7 @@ def dense_layer_blocks(
 
 @partial(jax.jit, static_argnames=("local", "layers"))
 def _chunk(
-    local: LocalProgram, point: Point, x: Any, weight: Any, *, layers: tuple[KroneckerLayer, ...]
+    local: LocalModel, point: Point, x: Any, weight: Any, *, layers: tuple[KroneckerLayer, ...]
 ) -> Any:
     """Inputs (B, in) and gradients (R, B, out) of each layer."""
     found = []

@@ -5,8 +5,8 @@ curvature M, factors λ of the prior's precisions and a factor κ of the likelih
 
     log Z = ℓ(t̂, κ) - ½ [ log |κM + Λ| - log |Λ| + Σ λ (t̂ - m)² ]
 
-that is the log likelihood less half of the ratio of determinants and the scatter about the prior
-mean m. ℓ is the program's log likelihood, weighted as the program weights it. t̂ is 0, the mode
+that is the log likelihood minus half of the ratio of determinants and the scatter about the prior
+mean m. ℓ is the model's log likelihood, weighted as the model weights it. t̂ is 0, the mode
 that was found; or, where the model is linear in its weights with Gaussian noise, the exact mode
 for every λ and κ, and then log Z is exact.
 
@@ -25,7 +25,7 @@ import optax
 __all__ = ["Terms", "Tuned", "ascend", "log_evidence", "maximise", "mode_shift"]
 
 _STEPS = 200
-_FARTHEST = 20.0  # of a log factor from where the program has it
+_FARTHEST = 20.0  # of a log factor from where the model has it
 
 
 class Terms(NamedTuple):
@@ -33,7 +33,7 @@ class Terms(NamedTuple):
 
     Attributes:
         log_likelihood: at t = 0 and κ = 1, weighted.
-        log_prior: log density of t = 0 under the program's own prior, in the coordinates t.
+        log_prior: log density of t = 0 under the model's own prior, in the coordinates t.
         squares: κ-dependent part of -2ℓ at t = 0, Σ w (y - μ)²/σ²; 0 where κ stays 1.
         count: Σ w over elements of y; 0 where κ stays 1.
         slope: Jᵀr (d,), the gradient of ℓ in t, where the mode moves with λ and κ.
@@ -86,7 +86,7 @@ def log_evidence(
     d = factors.shape[0]
     value = terms.log_likelihood + 0.5 * terms.count * jnp.log(noise)
     value -= 0.5 * terms.squares * (noise - 1)
-    # The program's own normaliser, and what the factors add to it.
+    # The model's own normaliser, and what the factors add to it.
     value += terms.log_prior + 0.5 * d * jnp.log(2 * jnp.pi)
     value -= 0.5 * jnp.sum((factors - 1) * terms.prior_mean**2)
     value += 0.5 * jnp.log(factors).sum()
@@ -135,7 +135,7 @@ def _maximise(
 
     first = size(jax.grad(loss)(start))
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         _, _, gradient, step = carry
         return (step < _STEPS) & (size(gradient) > small * (1 + first))
 
@@ -149,7 +149,7 @@ def _maximise(
         return parameters, memory, jax.grad(loss)(parameters), number + 1
 
     begin = (start, optimiser.init(start), jax.grad(loss)(start), 0)
-    parameters, _, gradient, _ = jax.lax.while_loop(go_on, step, begin)
+    parameters, _, gradient, _ = jax.lax.while_loop(unfinished, step, begin)
     # Rounding may stop the line search a little above what was asked for.
     return *_bounded(parameters), size(gradient) <= 100 * small * (1 + first)
 
@@ -165,12 +165,12 @@ def maximise(
 ) -> Tuned:
     """Factors of the prior's precisions, one for each group, and κ, of the greatest evidence.
 
-    L-BFGS on their logarithms from those of the program.
+    L-BFGS on their logarithms from those of the model.
 
     Args:
         curvature, terms, recentre: see `log_evidence`.
         groups: (d,), the group of each parameter.
-        tune_prior, tune_noise: what is tuned; the other stays as the program has it.
+        tune_prior, tune_noise: what is tuned; the other stays as the model has it.
     """
     dtype = terms.prior_mean.dtype
     start = (jnp.zeros(int(groups.max()) + 1, dtype), jnp.zeros((), dtype))

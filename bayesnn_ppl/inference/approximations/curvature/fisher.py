@@ -1,8 +1,8 @@
-r"""The Fisher information of what a program observes, in the parameters of its distribution.
+r"""The Fisher information of what a model observes, in the parameters of its distribution.
 
 Where y has the distribution p(y|φ) and φ depends on the weights, the generalised Gauss-Newton
 matrix is Σ_n J_nᵀ F(φ_n) J_n with J = ∂φ/∂θ and F the Fisher information of φ. It is the same in
-whatever coordinates φ is written, so a program's own distribution will do, and the network's
+whatever coordinates φ is written, so a model's own distribution will do, and the network's
 outputs need not be found. For the Gaussian mean, and the logits of classes, it equals the matrix
 that has the Hessian of -log p in the network's outputs in place of F.
 """
@@ -92,7 +92,7 @@ def refuse_unknown(fn: Any) -> None:
     while True:
         if isinstance(inside, PseudoLikelihood):
             raise ValueError(
-                f"The program trains by the pseudo-likelihood {type(inside).__name__}, which is "
+                f"The model trains by the pseudo-likelihood {type(inside).__name__}, which is "
                 "no distribution of `y` and has no Fisher information. Use the likelihood that it "
                 "stands for, or another approximation."
             )

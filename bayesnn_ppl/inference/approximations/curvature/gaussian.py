@@ -1,4 +1,4 @@
-"""The normal law around a mode: where it is, in which units, and with which curvature."""
+"""The Gaussian around a mode: where it is, in which units, and with which curvature."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import (
     kronecker_curvature,
 )
 from bayesnn_ppl.inference.approximations.curvature.local import (
-    LocalProgram,
+    LocalModel,
     Point,
     Rows,
     in_chunks,
@@ -65,7 +65,7 @@ class AroundMode:
     """N(θ* + U t̂, U P⁻¹ Uᵀ) with P = κM + Λ, of the chosen parameters.
 
     Attributes:
-        local: the program as their function.
+        local: the model as their function.
         point: θ*, the units U = diag(unit), and the other sites.
         curvature: M.
         terms: what else the evidence is made of.
@@ -75,7 +75,7 @@ class AroundMode:
         recentred: whether t̂ is the mode of a linear Gaussian model, and not 0.
     """
 
-    local: LocalProgram
+    local: LocalModel
     point: Point
     curvature: Any
     terms: Terms
@@ -170,7 +170,7 @@ def check_structure(selection: Selection, structure: str) -> None:
         )
 
 
-def _parts(local: LocalProgram, structure: str) -> tuple[tuple[int, int], ...]:
+def _parts(local: LocalModel, structure: str) -> tuple[tuple[int, int], ...]:
     if structure == "full":
         return ((0, local.dimension),)
     if structure == "block":
@@ -199,7 +199,7 @@ def unit_of(selection: Selection, prior: PriorCurvature, structure: str) -> np.n
 
 
 def not_factored(layers: tuple[KroneckerLayer, ...], unit: np.ndarray) -> str | None:
-    """The first layer whose part of `unit` is no product of one for each input and output."""
+    """The first layer whose part of `unit` is not a product of one for each input and output."""
     for layer in layers:
         block = unit[layer.begin : layer.end].reshape(layer.shape)
         product = block[:, :1] * block[:1] / block[0, 0]
@@ -245,7 +245,7 @@ def _layer_blocks(
 
 
 @partial(jax.jit, static_argnames=("local", "gaussian"))
-def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: bool) -> Any:
+def _likelihood(local: LocalModel, point: Point, x: Any, y: Any, gaussian: bool) -> Any:
     origin = jnp.zeros_like(point.centre)
 
     def total(t: Any) -> Any:
@@ -263,13 +263,13 @@ def _likelihood(local: LocalProgram, point: Point, x: Any, y: Any, gaussian: boo
 
 
 def likelihood_terms(
-    problem: Problem, local: LocalProgram, point: Point, prior: PriorCurvature, *, gaussian: bool
+    problem: Problem, local: LocalModel, point: Point, prior: PriorCurvature, *, gaussian: bool
 ) -> Terms:
     """What the evidence at a point is made of, besides the curvature.
 
     Args:
-        problem: the program and its data.
-        local: the program near its mode.
+        problem: the model and its data.
+        local: the model near its mode.
         point: the mode.
         prior: the curvature of its prior.
         gaussian: whether the noise is to be tuned, so that its squares are needed.
@@ -286,12 +286,12 @@ def likelihood_terms(
 
 
 def noise_site(
-    problem: Problem, local: LocalProgram, point: Point, mode: Mapping[str, Any]
+    problem: Problem, local: LocalModel, point: Point, mode: Mapping[str, Any]
 ) -> Noise | None:
     """The one site that is the scale of all of the Gaussian noise, or None."""
     numbers = {n: v for n, v in mode.items() if n not in local.sites and np.shape(v) == ()}
     if not numbers:
-        return None  # before the program runs, operation by operation
+        return None  # before the model runs, operation by operation
     base = base_distribution(local.trace(point.centre, point.fixed, problem.x[:1])["y"]["fn"])
     if type(base).__name__ != "Normal":
         return None

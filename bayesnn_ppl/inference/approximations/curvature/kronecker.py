@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from bayesnn_ppl.inference.approximations.curvature.diagonal import DiagonalCurvature
 from bayesnn_ppl.inference.approximations.curvature.layers import Call, layer_input, layers_watched
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 
 __all__ = [
     "KroneckerCurvature",
@@ -136,7 +136,7 @@ class LayerFactors(NamedTuple):
 
 
 def layer_vectors(
-    local: LocalProgram, point: Point, x: Any, weight: Any, layers: tuple[KroneckerLayer, ...]
+    local: LocalModel, point: Point, x: Any, weight: Any, layers: tuple[KroneckerLayer, ...]
 ) -> list[tuple[Any, Any]]:
     """Inputs (B T, in) and gradients (R B T, out) of each layer, at rows x of weight 0 or 1.
 
@@ -168,7 +168,7 @@ def layer_vectors(
 
 @partial(jax.jit, static_argnames=("local", "layers"))
 def kronecker_curvature(
-    local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
+    local: LocalModel, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
 ) -> KroneckerCurvature:
     """Both factors of each layer, from one pass over the rows.
 
@@ -182,7 +182,7 @@ def kronecker_curvature(
 
 
 def layer_factors(
-    local: LocalProgram, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
+    local: LocalModel, point: Point, rows: Rows, layers: tuple[KroneckerLayer, ...]
 ) -> tuple[LayerFactors, ...]:
     """The factors of each layer in the coordinates θ, to be traced; see `kronecker_curvature`."""
 

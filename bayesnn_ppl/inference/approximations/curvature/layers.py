@@ -1,4 +1,4 @@
-"""The Flax layers that a program calls: which there are, their inputs, and gradients at them."""
+"""The Flax layers that a model calls: which there are, their inputs, and gradients at them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class Call:
 
 @dataclass(frozen=True)
 class NetworkCalls:
-    """What a program's run showed of its networks.
+    """What a model's run showed of its networks.
 
     Attributes:
         networks: how many calls of a Flax Linen network there were.
@@ -49,7 +49,7 @@ class NetworkCalls:
 
 
 def network_calls(run: Callable[[], Any]) -> NetworkCalls:
-    """Run a program on shapes, and note the networks and layers that it calls."""
+    """Run a model on shapes, and note the networks and layers that it calls."""
     from flax import linen
     from flax.core.tracers import current_trace
 

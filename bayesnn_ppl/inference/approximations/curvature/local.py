@@ -1,4 +1,4 @@
-"""A program near a mode, as a function of a flat vector of some of its latent sites."""
+"""A model near a mode, as a function of a flat vector of some of its latent sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import Unit
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.fisher import whitened_parameters
 
-__all__ = ["Layer", "LocalProgram", "Point", "Rows", "in_chunks", "in_layers", "layer_of"]
+__all__ = ["Layer", "LocalModel", "Point", "Rows", "in_chunks", "in_layers", "layer_of"]
 
 
 class Layer(NamedTuple):
@@ -34,7 +34,7 @@ class Layer(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where a program is looked at, and in which units.
+    """Where a model is looked at, and in which units.
 
     Attributes:
         centre: (d,), the mode.
@@ -74,11 +74,11 @@ def in_chunks(x: np.ndarray, size: int) -> Rows:
 
 
 @dataclass(frozen=True)
-class LocalProgram:
-    """A program as a function of the sites that are moved; all others keep their values.
+class LocalModel:
+    """A model as a function of the sites that are moved; all others keep their values.
 
     Attributes:
-        program: the NumPyro program.
+        model: the NumPyro model.
         sites: those in the vector, in its order: layer by layer.
         shapes: of their values.
         target: shape of y in one row.
@@ -86,7 +86,7 @@ class LocalProgram:
         parameters: which parameters of the observed distribution they move, see `fisher`.
     """
 
-    program: StaticProgram
+    model: StaticValue
     sites: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     target: tuple[int, ...] = ()
@@ -130,9 +130,9 @@ class LocalProgram:
         }
 
     def trace(self, vector: Any, fixed: Mapping[str, Any], x: Any, y: Any = None) -> dict[str, Any]:
-        """The program's trace at a vector, on rows x."""
+        """The model's trace at a vector, on rows x."""
         values = dict(fixed) | self.unravel(vector)
-        model = handlers.substitute(self.program.model, data=values)
+        model = handlers.substitute(self.model.value, data=values)
         trace: dict[str, Any] = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(
             x, y
         )
@@ -141,7 +141,7 @@ class LocalProgram:
     def outputs(self, t: Any, point: Point, x: Any) -> Any:
         r"""u(t), shape (B, R), with Σ_n J_nᵀ J_n the Fisher information of rows x at t = 0.
 
-        J_n = ∂u_n/∂t. What the program weights a row by, such as 1/T, is in u as a square root.
+        J_n = ∂u_n/∂t. What the model weights a row by, such as 1/T, is in u as a square root.
         """
         # Any y will do, but there must be one: temperatures scale observed sites alone.
         kind = jnp.int32 if self.discrete else jnp.result_type(float)
@@ -156,7 +156,7 @@ class LocalProgram:
         return u * jnp.sqrt(jnp.broadcast_to(site["scale"], u.shape[:1]))[:, None]
 
     def row_log_likelihood(self, t: Any, point: Point, x: Any, y: Any) -> Any:
-        """log p(y_n|x_n, θ) times its weight in the program, shape (B,)."""
+        """log p(y_n|x_n, θ) times its weight in the model, shape (B,)."""
         site = self.trace(point.centre + point.unit * t, point.fixed, x, y)["y"]
         log_p = site["fn"].log_prob(y)
         return log_p if site["scale"] is None else site["scale"] * log_p
@@ -164,7 +164,7 @@ class LocalProgram:
     def log_prior(self, vector: Any, fixed: Mapping[str, Any], x: Any, y: Any) -> Any:
         """The log density of the moved sites.
 
-        The program's own factors count by their derivatives alone: they are no densities, and
+        The model's own factors count by their derivatives alone: they are not densities, and
         those that are constant here, such as the -Σ log τ of weights in units of their scales τ,
         would be part of no evidence. The Jacobians of other sites do not count.
         """

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 from bayesnn_ppl.inference.approximations.curvature.products import curvature_product
 
 __all__ = ["LowRankCurvature", "low_rank_curvature"]
@@ -64,7 +64,7 @@ class LowRankCurvature(NamedTuple):
 
 
 def low_rank_curvature(
-    local: LocalProgram, point: Point, rows: Rows, rank: int, seed: int
+    local: LocalModel, point: Point, rows: Rows, rank: int, seed: int
 ) -> LowRankCurvature:
     """The `rank` largest eigenpairs, by subspace iteration: (rank + 8) · 5 products with M."""
     dimension = local.dimension

@@ -1,4 +1,4 @@
-"""The curvature of a program's prior at a mode, and what to do where there is none."""
+"""The curvature of a model's prior at a mode, and what to do where there is none."""
 
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Self
 import jax
 import numpy as np
 
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["PriorCurvature", "prior_curvature"]
 
-_SAME = 1e-3  # relative; two Hessians of one normal law differ by rounding only
+_SAME = 1e-3  # relative; two Hessians of one Gaussian differ by rounding only
 
 
 class PriorCurvature(NamedTuple):
@@ -50,7 +50,7 @@ class PriorCurvature(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="local")
-def _second_order(local: LocalProgram, at: Any, fixed: Any, x: Any, y: Any, vectors: Any) -> Any:
+def _second_order(local: LocalModel, at: Any, fixed: Any, x: Any, y: Any, vectors: Any) -> Any:
     """Log density, its gradient, and the negative Hessian times each vector (K, d)."""
     density = partial(local.log_prior, fixed=fixed, x=x, y=y)
     value, gradient = jax.value_and_grad(density)(at)
@@ -59,17 +59,17 @@ def _second_order(local: LocalProgram, at: Any, fixed: Any, x: Any, y: Any, vect
 
 
 def prior_curvature(
-    local: LocalProgram, centre: np.ndarray, fixed: Any, x: Any, y: Any, *, coupling: bool
+    local: LocalModel, centre: np.ndarray, fixed: Any, x: Any, y: Any, *, coupling: bool
 ) -> PriorCurvature:
     r"""The prior's curvature, exact where it is normal.
 
     Where the negative Hessian of a prior without couplings is not positive, as in the tails of
-    a Student t or, being 0, of a Laplace prior, that of the normal law which touches the prior
-    at w stands in: -(1/w) d log p(w)/dw, which is positive for all laws that fall on both sides
-    of 0, and never narrower than the law (Palmer et al., 2006).
+    a Student t or, being 0, of a Laplace prior, that of the Gaussian which touches the prior
+    at w stands in: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
+    sides of 0, and never narrower than the prior (Palmer et al., 2006).
 
     Args:
-        local: the program near its mode.
+        local: the model near its mode.
         centre: the mode, (d,).
         fixed: values of the other latent sites.
         x, y: the data, which priors may look at.
@@ -109,7 +109,7 @@ def prior_curvature(
             Finding(
                 "doubt",
                 f"Indefinite curvature: at {int(negative.sum())} of {negative.size} parameters the "
-                "prior's log density is not concave, and the normal law that touches it there was "
+                "prior's log density is not concave, and the Gaussian that touches it there was "
                 "taken in its place. The evidence is not to be trusted; `Variational` or `sample` "
                 "keep the prior's shape.",
             ),
@@ -120,7 +120,7 @@ def prior_curvature(
 
 
 def _coupled(
-    local: LocalProgram,
+    local: LocalModel,
     centre: np.ndarray,
     fixed: Any,
     x: Any,
@@ -158,10 +158,10 @@ def _coupled(
     )
 
 
-def _no_curvature(local: LocalProgram, index: int) -> str:
+def _no_curvature(local: LocalModel, index: int) -> str:
     site = next(layer for layer in local.layers if index < layer.end).name
     return (
-        f"The prior of `{site}` has no positive curvature at the mode, nor does a normal law touch "
+        f"The prior of `{site}` has no positive curvature at the mode, nor does a Gaussian touch "
         "it there: a Laplace approximation is not possible. Use a prior with one peak, such as "
         "`priors.normal`, or another approximation."
     )

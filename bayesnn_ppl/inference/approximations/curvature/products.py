@@ -1,6 +1,6 @@
 r"""The generalised Gauss-Newton matrix M = Σ_n J_nᵀ J_n, dense, its diagonal, and its products.
 
-J_n = ∂u_n/∂t are rows of derivatives of `LocalProgram.outputs`; coordinates t are in units of the
+J_n = ∂u_n/∂t are rows of derivatives of `LocalModel.outputs`; coordinates t are in units of the
 prior's standard deviations, so the posterior's precision is M + 1. Only reverse-mode derivatives
 are taken: `nn.Conv` has no others.
 """
@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 
 __all__ = ["curvature_diagonal", "curvature_product", "curvature_roots", "jacobian", "root_of"]
 
 _ROUNDING = 1e-12  # of a sum in double precision, with room
 
 
-def jacobian(local: LocalProgram, point: Point, x: Any) -> Any:
+def jacobian(local: LocalModel, point: Point, x: Any) -> Any:
     """J of each row, shape (B, R, d)."""
 
     def of_row(row: Any) -> Any:
@@ -30,7 +30,7 @@ def jacobian(local: LocalProgram, point: Point, x: Any) -> Any:
 
 
 def curvature_roots(
-    local: LocalProgram, point: Point, rows: Rows, parts: tuple[tuple[int, int], ...]
+    local: LocalModel, point: Point, rows: Rows, parts: tuple[tuple[int, int], ...]
 ) -> tuple[Any, ...]:
     """Roots R of the blocks (begin, end) of M on its diagonal, M = RᵀR, each (end - begin,)².
 
@@ -46,7 +46,7 @@ def curvature_roots(
 
 
 @partial(jax.jit, static_argnames="local")
-def _weighted_jacobian(local: LocalProgram, point: Point, x: Any, weight: Any) -> Any:
+def _weighted_jacobian(local: LocalModel, point: Point, x: Any, weight: Any) -> Any:
     rows_of = jacobian(local, point, x) * weight[:, None, None]
     return rows_of.reshape(-1, local.dimension)
 
@@ -62,7 +62,7 @@ def root_of(matrix: np.ndarray) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="local")
-def curvature_diagonal(local: LocalProgram, point: Point, rows: Rows) -> Any:
+def curvature_diagonal(local: LocalModel, point: Point, rows: Rows) -> Any:
     """The diagonal of M, shape (d,)."""
 
     def add(total: Any, chunk: Any) -> Any:
@@ -74,7 +74,7 @@ def curvature_diagonal(local: LocalProgram, point: Point, rows: Rows) -> Any:
 
 
 @partial(jax.jit, static_argnames="local")
-def curvature_product(local: LocalProgram, point: Point, rows: Rows, vectors: Any) -> Any:
+def curvature_product(local: LocalModel, point: Point, rows: Rows, vectors: Any) -> Any:
     """M v for each v of `vectors` (K, d), without M."""
     origin = jnp.zeros_like(point.centre)
 

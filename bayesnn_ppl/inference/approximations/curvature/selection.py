@@ -1,4 +1,4 @@
-"""Which parameters an approximation around a mode is about, and the program as their function."""
+"""Which parameters an approximation around a mode is about, and the model as their function."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,11 +14,11 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.transforms import IdentityTransform, IndependentTransform
 
 from bayesnn_ppl.core.arguments import near_misses
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.fisher import moved_parameters, refuse_unknown
 from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerLayer
 from bayesnn_ppl.inference.approximations.curvature.layers import NetworkCalls, network_calls
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, in_layers, layer_of
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, in_layers, layer_of
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.problem import Problem
 
@@ -31,12 +31,12 @@ class Selection(NamedTuple):
     """What was chosen, known before anything is trained or compiled.
 
     Attributes:
-        local: the program as a function of the chosen sites.
+        local: the model as a function of the chosen sites.
         calls: the networks and layers that it calls.
         findings: sites that were left out.
     """
 
-    local: LocalProgram
+    local: LocalModel
     calls: NetworkCalls
     findings: tuple[Finding, ...]
 
@@ -63,7 +63,7 @@ def check_layers(layers: Any, name: str) -> Layers:
 def select(problem: Problem, layers: Layers) -> Selection:
     """The sites that `layers` asks for, in the order of the vector.
 
-    Without patterns these are the network's parameters, or all latent sites of a program without
+    Without patterns these are the network's parameters, or all latent sites of a model without
     a network. Other sites, such as a noise scale, stay at the mode.
 
     Raises:
@@ -72,7 +72,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
     """
     if problem.summary.local:
         raise ValueError(
-            f"The program has latent sites of single rows, {list(problem.summary.local)}: "
+            f"The model has latent sites of single rows, {list(problem.summary.local)}: "
             "one value for each row, and no curvature that adds up over rows. Use `sample`."
         )
     trace = _traced(problem)
@@ -91,7 +91,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
         others = [name for name in chosen if name not in real]
         if layers is not None or not real:
             raise ValueError(
-                f"The sites {others[:4]} are not free to take any real value, and a normal law "
+                f"The sites {others[:4]} are not free to take any real value, and a Gaussian "
                 "around the mode does not fit them. Leave them out of `layers`."
             )
         findings = (
@@ -104,7 +104,7 @@ def select(problem: Problem, layers: Layers) -> Selection:
     sites = in_layers(real)
     shapes = tuple(problem.summary.latents[name] for name in sites)
     target, discrete = problem.y.shape[1:], problem.summary.discrete
-    local = LocalProgram(StaticProgram(problem.model), sites, shapes, target, discrete)
+    local = LocalModel(StaticValue(problem.model), sites, shapes, target, discrete)
     which = _moved(local, values, problem.x[:1])
     return Selection(replace(local, parameters=which), calls, findings)
 
@@ -124,7 +124,7 @@ def kronecker_layers(
     """The chosen layers as `kronecker_curvature` takes them.
 
     Args:
-        selection: the parameters, and the layers that the program calls.
+        selection: the parameters, and the layers that the model calls.
         said: in errors, who reads layers, and what to use where there is no network, or where a
             layer is another one.
 
@@ -135,7 +135,7 @@ def kronecker_layers(
     local, calls = selection.local, selection.calls
     if not calls.readable:
         raise ValueError(
-            f"{said[0]} reads the inputs of the layers of one Flax Linen network, but this program "
+            f"{said[0]} reads the inputs of the layers of one Flax Linen network, but this model "
             f"calls {calls.networks} of them"
             + (", inside another transformation of JAX" if calls.hidden else "")
             + f". {said[1]}"
@@ -167,7 +167,7 @@ def kronecker_layers(
 
 
 def _run(model: Any, values: Any, x: Any) -> dict[str, Any]:
-    """The program's trace on shapes: all values are traced ones."""
+    """The model's trace on shapes: all values are traced ones."""
     trace: dict[str, Any] = {}
 
     def run(values: Any, x: Any) -> None:
@@ -190,7 +190,7 @@ def _traced(problem: Problem) -> dict[str, Any]:
     return trace
 
 
-def _moved(local: LocalProgram, values: Any, x: Any) -> tuple[int, ...]:
+def _moved(local: LocalModel, values: Any, x: Any) -> tuple[int, ...]:
     fixed = {n: jnp.ones(v.shape, v.dtype) for n, v in values.items() if n not in local.sites}
 
     def observed(vector: Any) -> Any:
@@ -208,7 +208,7 @@ def _chosen(sites: Sequence[str], layers: Layers, calls: NetworkCalls) -> list[s
         if not calls.readable or not calls.calls or calls.calls[-1].path not in owners:
             raise ValueError(
                 'layers="last" is the last layer that one Flax Linen network calls, and this '
-                "program has no such network or no sites of that layer. Name the parameters: "
+                "model has no such network or no sites of that layer. Name the parameters: "
                 f"{near_misses('layers', [str(s) for s in sites])}"
             )
         last = calls.calls[-1].path
@@ -241,7 +241,7 @@ def _is_real(support: Any) -> bool:
     return isinstance(transform, IdentityTransform)
 
 
-def rows_at_once(local: LocalProgram, x: np.ndarray, columns: int, structure: str) -> int:
+def rows_at_once(local: LocalModel, x: np.ndarray, columns: int, structure: str) -> int:
     """Rows of a chunk, such that what is held of them stays below about 256 MB."""
     size = x.dtype.itemsize if x.dtype.kind == "f" else 4
     if structure in ("kfac", "low_rank"):

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesnn_ppl.inference.approximations.curvature.evidence import Tuned
 from bayesnn_ppl.inference.approximations.curvature.gaussian import AroundMode
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.approximations.curvature.low_rank import LowRankCurvature
 from bayesnn_ppl.inference.fitting.approximation import Finding
 
@@ -15,7 +15,7 @@ __all__ = ["by_group", "curvature_findings", "for_tuning", "groups_of", "tuning_
 _FAR_FROM_A_MODE = 0.05  # nats for each parameter, by which a Newton step would gain
 
 
-def groups_of(local: LocalProgram, tuned: str) -> np.ndarray:
+def groups_of(local: LocalModel, tuned: str) -> np.ndarray:
     """The group of each parameter, of those that share one factor."""
     if tuned == "element":
         return np.arange(local.dimension)
@@ -26,7 +26,7 @@ def groups_of(local: LocalProgram, tuned: str) -> np.ndarray:
     return groups
 
 
-def by_group(local: LocalProgram, log_factors: Any, tuned: str) -> dict[str, float]:
+def by_group(local: LocalModel, log_factors: Any, tuned: str) -> dict[str, float]:
     """Factors of the prior's precisions by the name of their layer, or of all."""
     names = [layer.name for layer in local.layers] if tuned == "layer" else ["all"]
     return {name: float(np.exp(v)) for name, v in zip(names, np.asarray(log_factors), strict=True)}

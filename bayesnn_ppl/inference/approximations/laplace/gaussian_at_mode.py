@@ -1,4 +1,4 @@
-"""The steps from a mode to draws of the normal law around it, which approximations share."""
+"""The steps from a mode to draws of the Gaussian around it, which approximations share."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,7 +11,7 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.curvature.dense import DenseCurvature
 from bayesnn_ppl.inference.approximations.curvature.evidence import maximise
 from bayesnn_ppl.inference.approximations.curvature.gaussian import (
@@ -45,14 +45,14 @@ __all__ = ["NO_NOISE", "Found", "Settings", "as_fitted", "gaussian_around"]
 
 _SAMPLES = 1  # a stream of randomness
 NO_NOISE = (
-    "`tune_noise=True` needs a site that is the one noise scale of the program; here it is fixed, "
+    "`tune_noise=True` needs a site that is the one noise scale of the model; here it is fixed, "
     "one of several, or a function of inputs. Give the likelihood a prior of one scale, "
     "`likelihoods.gaussian()`, or leave `tune_noise` out."
 )
 
 
 class Settings(NamedTuple):
-    """Of the law around a mode; see `Laplace`."""
+    """Of the Gaussian around a mode; see `Laplace`."""
 
     structure: str
     rank: int
@@ -99,15 +99,15 @@ def gaussian_around(
     *,
     recentre: bool = False,
 ) -> Found:
-    """The normal law around a mode, with hyperparameters tuned.
+    """The Gaussian around a mode, with hyperparameters tuned.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         selection: the parameters that it is about.
         mode: where.
         settings: see `Laplace`.
-        recentre: whether the program is linear in these parameters with Gaussian noise, so that
-            the law is to be exact whatever the mode is.
+        recentre: whether the model is linear in these parameters with Gaussian noise, so that
+            the Gaussian is to be exact whatever the mode is.
 
     Raises:
         ValueError: a prior that the structure has no place for, or whose precisions cannot be
@@ -122,7 +122,7 @@ def gaussian_around(
     )
     if not prior.normal and (settings.prior_precision != "fixed" or settings.when != "post hoc"):
         raise ValueError(
-            "The evidence tunes the precisions of a normal prior, and this program's is not "
+            "The evidence tunes the precisions of a normal prior, and this model's is not "
             'one of independent normal parameters: use `prior_precision="fixed"`, or '
             "`priors.normal(...)`."
         )
@@ -218,20 +218,20 @@ def gaussian_around(
 
 
 def constrained(problem: Problem, mode: Mode) -> dict[str, Any]:
-    """Values of the latent sites at a mode, in the program's space."""
-    sites = _constrained(StaticProgram(problem.model), mode.position, problem.x, problem.y)
+    """Values of the latent sites at a mode, in the model's space."""
+    sites = _constrained(StaticValue(problem.model), mode.position, problem.x, problem.y)
     return {name: np.asarray(site) for name, site in sites.items()}
 
 
-# Compiled, since a program that runs as it stands compiles piece by piece.
-@partial(jax.jit, static_argnames="program")
-def _constrained(program: StaticProgram, z: Mapping[str, Any], x: Any, y: Any) -> dict[str, Any]:
-    sites = constrain_fn(program.model, (x, y), {}, z)
+# Compiled as a whole: a model that runs without `jit` compiles operation by operation.
+@partial(jax.jit, static_argnames="model")
+def _constrained(model: StaticValue, z: Mapping[str, Any], x: Any, y: Any) -> dict[str, Any]:
+    sites = constrain_fn(model.value, (x, y), {}, z)
     return {name: sites[name] for name in z}
 
 
 def as_fitted(problem: Problem, found: Found, *, draws: int, predictive: str) -> Fitted:
-    """Draws of the law beside the other sites at the mode, and the program to predict by."""
+    """Draws of the Gaussian, the other sites at the mode, and the model to predict by."""
     local, findings = found.gaussian.local, list(found.findings)
     record = dict(found.record)
     model = None

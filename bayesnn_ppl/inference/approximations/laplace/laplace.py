@@ -1,11 +1,11 @@
-"""The Laplace approximation: a normal law around a mode, with the curvature found there."""
+"""The Laplace approximation: a Gaussian around a mode, with the curvature found there."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, readable
 from bayesnn_ppl.inference.approximations.curvature.gaussian import check_structure
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.approximations.curvature.selection import check_layers, select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     NO_NOISE,
@@ -37,13 +37,13 @@ _DRAWS = 100
 @readable
 @dataclass(frozen=True)
 class Laplace:
-    r"""A normal law around the mode of the posterior, with its curvature there.
+    r"""A Gaussian around the mode of the posterior, with its curvature there.
 
         q(θ) = N(θ*, P⁻¹),    P = Σ_n w_n J_nᵀ F_n J_n - ∇² log p(θ*)
 
     with J_n the derivative in the weights of the parameters of the distribution of y_n, F_n their
     Fisher information (so P is the generalised Gauss-Newton matrix, and the likelihood's part is
-    never negative), and w_n what the program weights row n by: 1/T of `tempered(T)`. The prior's
+    never negative), and w_n what the model weights row n by: 1/T of `tempered(T)`. The prior's
     Hessian is exact; `cold` weights it too. Predictions have the untempered likelihood.
 
     The network's parameters are taken; a noise scale, or scales of a hierarchical prior, stay at
@@ -52,9 +52,9 @@ class Laplace:
         log Z = log p(y|θ*) + log p(θ*) + (d/2) log 2π - ½ log |P|
               = log p(y|θ*) - ½ [log |P| / |P₀| + (θ* - μ₀)ᵀ P₀ (θ* - μ₀)],   normal prior
 
-    Linearised predictions, f(x, θ*) + J(x)(θ - θ*), are the default: the law is exact for that
+    Linearised predictions, f(x, θ*) + J(x)(θ - θ*), are the default: the Gaussian is exact for that
     model (and the Gauss-Newton matrix is its Hessian), while drawn weights in the network itself
-    underfit badly where the law is wide (Immer et al., 2021a). Draws are exact, and so is what is
+    underfit badly where it is wide (Immer et al., 2021a). Draws are exact, and so is what is
     computed from them but for their number.
 
     Cost: one pass over the data for R outputs in a row: R backward passes ("kfac"), or R gradients
@@ -62,7 +62,7 @@ class Laplace:
     is not one peak around θ*, and where θ* is not a mode: `diagnose` says how far from one it is.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         structure: of P: "full"; "block", one for each layer; "kfac", Kronecker factors of dense
             layers and convolutions; "diagonal"; "low_rank", the largest eigenvalues in units of
             the prior's precision, and the prior beside them.
@@ -71,13 +71,13 @@ class Laplace:
         mode: settings of `MAP`, or the posterior of a fit of this model, where its first draw is
             θ*. None for `MAP()`.
         draws: how many.
-        predictive: "linearised" or "sampled". A program without one Flax Linen network has no
+        predictive: "linearised" or "sampled". A model without one Flax Linen network has no
             linearised predictions and says so.
         prior_precision: "fixed"; or factors of the normal prior's precisions by which the evidence
             is greatest: "scalar", one of all; "layer", one of each layer; "element", one of each
             parameter.
-        tune_noise: whether the scale of Gaussian noise, a site of the program, is tuned too.
-        when: "post hoc", at the mode that the program's own prior has; or `DuringTraining(...)`,
+        tune_noise: whether the scale of Gaussian noise, a site of the model, is tuned too.
+        when: "post hoc", at the mode that the model's own prior has; or `DuringTraining(...)`,
             where the mode follows.
 
     Raises:
@@ -125,9 +125,9 @@ class Laplace:
                 )
         check_layers(self.layers, "Laplace")
         check_mode(self.mode, "Laplace")
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         if self.rank is not None:
-            whole_number(self.rank, "`rank`", at_least=1)
+            integer(self.rank, "`rank`", at_least=1)
             if self.structure != "low_rank":
                 raise ValueError(
                     f'`rank` is about structure="low_rank", and this one is "{self.structure}".'
@@ -164,12 +164,12 @@ class Laplace:
         return as_fitted(problem, found, draws=self.draws, predictive=self.predictive)
 
     def around(self, problem: Problem, *, recentre: bool = False) -> Found:
-        """The normal law itself, before draws are taken from it.
+        """The Gaussian itself, before draws are taken from it.
 
         Args:
-            problem: the program and its data.
+            problem: the model and its data.
             recentre: whether the model is linear in the chosen parameters with Gaussian noise, so
-                that the law is to be exact whatever θ* is.
+                that the Gaussian is to be exact whatever θ* is.
         """
         selection = select(problem, check_layers(self.layers, "Laplace"))
         check_structure(selection, self.structure)
@@ -177,11 +177,11 @@ class Laplace:
         mode = find_mode(problem, self.mode)
         return gaussian_around(problem, selection, mode, self.settings, recentre=recentre)
 
-    def _check_tuning(self, problem: Problem, local: LocalProgram) -> None:
+    def _check_tuning(self, problem: Problem, local: LocalModel) -> None:
         if self._tunes and problem.summary.posterior_temperature != 1.0:
             raise ValueError(
                 "The evidence of a `cold` posterior is that of no model, and nothing is to be "
-                "tuned by it. Tune the untempered program, and make that one cold."
+                "tuned by it. Tune the untempered model, and make that one cold."
             )
         if self.tune_noise and problem.summary.observed != "Normal":
             raise ValueError(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
 from bayesnn_ppl.inference.approximations.curvature.selection import select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
     Found,
@@ -50,7 +50,7 @@ class LastLayer:
     uncertainty of the features: far from the data it may be as sure as between them.
 
     Args:
-        model: a program with one Flax Linen network.
+        model: a NumPyro model with one Flax Linen network.
         mode: settings of `MAP`, or the posterior of a fit of this model. None for `MAP()`.
         draws: how many.
         prior_precision: "fixed", "scalar", "layer" or "element", see `Laplace`.
@@ -98,12 +98,12 @@ class LastLayer:
     def solve(self, problem: Problem) -> Fitted:
         """Train the network, and take the posterior of its last layer; see `fit`."""
         found, exact = self.around(problem)
-        # Of a linear layer the linearised program is the program.
+        # A model whose parameters are those of a linear layer is its own linearisation.
         predictive = "sampled" if exact else "linearised"
         return as_fitted(problem, found, draws=self.draws, predictive=predictive)
 
     def around(self, problem: Problem) -> tuple[Found, bool]:
-        """The normal law of the last layer, and whether it is exact."""
+        """The Gaussian of the last layer, and whether it is exact."""
         laplace = self._laplace()
         selection = select(problem, "last")
         exact = _is_conjugate(problem, selection.local)
@@ -121,7 +121,7 @@ _NOT_NORMAL = (
 )
 
 
-def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
+def _is_conjugate(problem: Problem, local: LocalModel) -> bool:
     """Whether y is Gaussian with a mean linear in the last layer and a noise that is not its.
 
     Linearity is tried on random weights, where any other function shows itself.
@@ -145,7 +145,7 @@ def _is_conjugate(problem: Problem, local: LocalProgram) -> bool:
 
 
 @partial(jax.jit, static_argnames="local")
-def _means(local: LocalProgram, point: Point, x: Any, one: Any, other: Any) -> Any:
+def _means(local: LocalModel, point: Point, x: Any, one: Any, other: Any) -> Any:
     """mean(a + b) and mean(a) + mean(b) - mean(0)."""
 
     def mean(vector: Any) -> Any:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, positive, readable
 from bayesnn_ppl.inference.approximations.curvature.evidence import ascend
 from bayesnn_ppl.inference.approximations.curvature.gaussian import Noise, likelihood_terms
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
 from bayesnn_ppl.inference.approximations.curvature.prior import PriorCurvature
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
@@ -66,16 +66,16 @@ class DuringTraining:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "epochs", "steps"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
+            integer(getattr(self, name), f"`{name}`", at_least=1)
         for name in ("learning_rate", "evidence_rate"):
             positive(getattr(self, name), f"`{name}`")
         if self.batch_size is not None:
-            whole_number(self.batch_size, "`batch_size`", at_least=1)
+            integer(self.batch_size, "`batch_size`", at_least=1)
 
 
 def train_by_evidence(
     problem: Problem,
-    local: LocalProgram,
+    local: LocalModel,
     point: Point,
     prior: PriorCurvature,
     settings: DuringTraining,
@@ -89,8 +89,8 @@ def train_by_evidence(
     """Rounds of training and tuning; see `DuringTraining`.
 
     Args:
-        problem: the program and its data.
-        local: the program as a function of the weights that are trained.
+        problem: the model and its data.
+        local: the model as a function of the weights that are trained.
         point: where they begin.
         prior: its curvature, of a normal prior.
         settings: of the rounds.
@@ -177,7 +177,7 @@ def train_by_evidence(
 
 @partial(jax.jit, static_argnames=("local", "epochs", "batch", "rate"))
 def _train(
-    local: LocalProgram,
+    local: LocalModel,
     weights: Any,
     memory: Any,
     fixed: Any,

@@ -22,7 +22,7 @@ def probit_probabilities(posterior: Posterior, x: Any, *, memory: int = 2**29) -
     few draws.
 
     Args:
-        posterior: of a program with labels; best one that `Laplace` has linearised.
+        posterior: of a model with labels; best one that `Laplace` has linearised.
         x: inputs (N, ...).
         memory: bytes for one block of rows, about.
 
@@ -30,7 +30,7 @@ def probit_probabilities(posterior: Posterior, x: Any, *, memory: int = 2**29) -
         Probabilities (N, ..., K).
 
     Raises:
-        ValueError: the program has no labels.
+        ValueError: the model has no labels.
 
     References:
         MacKay (1992), The evidence framework applied to classification networks, eq. 10;

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.sgd_iterates.sgd_loop import SGDResult
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
 from bayesnn_ppl.inference.fitting.approximation import Finding
@@ -52,7 +52,7 @@ class Rates(NamedTuple):
 def best_rates(
     problem: Problem, layout: Layout, modes: np.ndarray, batch_size: int, preconditioner: str
 ) -> Rates:
-    r"""The rate whose stationary law has the least KL divergence from the posterior.
+    r"""The rate whose stationary distribution has the least KL divergence from the posterior.
 
     Near a mode with the Hessian A of the loss per observation, and gradients of minibatches of B
     rows with covariance C/B, small constant steps have the stationary covariance Σ of
@@ -68,7 +68,7 @@ def best_rates(
     an eigenvalue above 1/2, steps are not small and P is scaled down to it.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         layout: of the vectors.
         modes: (members, d).
         batch_size: B.
@@ -79,11 +79,11 @@ def best_rates(
     """
     x, y = _some_rows(problem, _ROWS)
     total = len(problem.x)
-    program = StaticProgram(problem.model)
+    model = StaticValue(problem.model)
     rates = []
     for mode in modes:
         noise = np.asarray(
-            _noise(program, layout, total, preconditioner == "full", jnp.asarray(mode), x, y), float
+            _noise(model, layout, total, preconditioner == "full", jnp.asarray(mode), x, y), float
         )
         rates.append(_rate(noise, 2 * batch_size / total, preconditioner).astype(mode.dtype))
     rate = np.stack(rates)
@@ -97,10 +97,10 @@ def best_rates(
 def stability(problem: Problem, layout: Layout, modes: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """The largest |eigenvalue| of rate times Hessian of the loss at each mode, (members,)."""
     x, y = _some_rows(problem, _CURVED_ROWS)
-    program, total = StaticProgram(problem.model), len(problem.x)
+    model, total = StaticValue(problem.model), len(problem.x)
     return np.array(
         [
-            float(_largest(program, layout, total, jnp.asarray(m), jnp.asarray(r), x, y))
+            float(_largest(model, layout, total, jnp.asarray(m), jnp.asarray(r), x, y))
             for m, r in zip(modes, rate, strict=True)
         ]
     )
@@ -126,10 +126,10 @@ def _rate(noise: np.ndarray, scale: float, preconditioner: str) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _noise(
-    program: StaticProgram, layout: Layout, total: int, full: bool, vector: Any, x: Any, y: Any
+    model: StaticValue, layout: Layout, total: int, full: bool, vector: Any, x: Any, y: Any
 ) -> Any:
     """The covariance of the gradients of minibatches of one row, (d, d), or its diagonal."""
-    gradient = jax.grad(minibatch_loss(program, layout, total))
+    gradient = jax.grad(minibatch_loss(model, layout, total))
     mean = gradient(vector, x, y)
     rows = x.shape[0]
     parts = -(-rows // _AT_ONCE)
@@ -148,9 +148,9 @@ def _noise(
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _largest(
-    program: StaticProgram, layout: Layout, total: int, vector: Any, rate: Any, x: Any, y: Any
+    model: StaticValue, layout: Layout, total: int, vector: Any, rate: Any, x: Any, y: Any
 ) -> Any:
-    gradient = jax.grad(lambda v: minibatch_loss(program, layout, total)(v, x, y))
+    gradient = jax.grad(lambda v: minibatch_loss(model, layout, total)(v, x, y))
     # Where rounding and the third derivative err alike.
     step = jnp.finfo(vector.dtype).eps ** (1 / 3) * jnp.maximum(1.0, jnp.abs(vector).max())
 
@@ -207,7 +207,7 @@ def refuse_burn_in(result: SGDResult, what: str) -> NoReturn:
         raise KeyboardInterrupt
     raise RuntimeError(
         f"The callback ended {what} in its burn-in, before there was an iterate to keep. With "
-        "`out=FOLDER` all is saved there, and `resume` goes on; or let it run longer."
+        "`out=FOLDER` all is saved there, and `resume` continues; or let it run longer."
     )
 
 
@@ -256,8 +256,8 @@ def drift_findings(result: SGDResult, what: str) -> tuple[Finding, ...]:
                 Finding(
                     "doubt",
                     f"The loss of {len(members)} of {len(result.losses)} members was still "
-                    f"{direction} while {what} looked at the iterates, so that they are not of one "
-                    f"law. {do}",
+                    f"{direction} while {what} looked at the iterates, so they are not of one "
+                    f"distribution. {do}",
                 )
             )
     return tuple(found)

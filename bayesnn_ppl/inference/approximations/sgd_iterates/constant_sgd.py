@@ -26,24 +26,25 @@ class ConstantSGD(IteratesOfSGD):
         θ' = θ - P ∇Ĵ(θ),    Ĵ of a minibatch of B rows, drawn with replacement
 
     where J = U/N is the potential per observation in unconstrained coordinates (Jacobians
-    included; temperatures of the program count once). Where J is quadratic with Hessian A and the
+    included; temperatures of the model count once). Where J is quadratic with Hessian A and the
     minibatch gradients have the same covariance C/B everywhere, the iterates have the mode as
     mean and the stationary covariance
 
         Σ = (I - PA) Σ (I - AP) + P C P / B,    for small P:  PAΣ + ΣAP = P C P / B,
 
     while the posterior has A⁻¹/N. Their width is the rate's doing: no noise is added and no step
-    rejected. With `learning_rate=None` the rate is the one whose law has the least KL divergence
-    from the posterior (Mandt et al.), P = ε I with ε = 2Bd / (N tr C), one number for all
-    directions. The "diagonal" preconditioner gives each coordinate its own, 2B / (N C_kk), and the
-    "full" one, (2B/N) C⁻¹, makes Σ = A⁻¹/N exactly as the rate goes to 0; it costs d² a step.
+    rejected. With `learning_rate=None` the rate is the one whose stationary distribution has the
+    least KL divergence from the posterior (Mandt et al.), P = ε I with ε = 2Bd / (N tr C), one
+    number for all directions. The "diagonal" preconditioner gives each coordinate its own,
+    2B / (N C_kk), and the "full" one, (2B/N) C⁻¹, makes Σ = A⁻¹/N exactly as the rate goes to 0;
+    it costs d² a step.
 
     It fails where the noise changes much over the posterior's width, where steps are not small
     (`stability`, the largest eigenvalue of PA, is in the record), and where there are many modes:
     each member stays with its own.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         mode: what a member begins at, see `SWAG`.
         members: chains, each from a mode of its own.
         learning_rate: ε, of SGD on the mean loss; None for the theory's.
@@ -54,7 +55,7 @@ class ConstantSGD(IteratesOfSGD):
         burn_in: draws that are left out at first.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:

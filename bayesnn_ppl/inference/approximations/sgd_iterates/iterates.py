@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.approximations.sgd_iterates.constant_rate import (
     best_rates,
     drift_findings,
@@ -38,7 +38,7 @@ __all__ = ["IteratesOfSGD"]
 
 @dataclass(frozen=True)
 class IteratesOfSGD:
-    """SGD that goes on from modes at a constant rate; see the approximations made of it."""
+    """SGD that continues from modes at a constant rate; see the approximations made of it."""
 
     _stream: ClassVar[int]  # of randomness
     _stage: ClassVar[str]  # its name, for the bar and the record
@@ -56,10 +56,10 @@ class IteratesOfSGD:
     def __post_init__(self) -> None:
         check_mode(self.mode, type(self).__name__)
         for name in ("members", "batch_size", "draws"):
-            whole_number(getattr(self, name), f"`{name}`", at_least=1)
+            integer(getattr(self, name), f"`{name}`", at_least=1)
         if self.every is not None:
-            whole_number(self.every, "`every`", at_least=1)
-        whole_number(self.burn_in, "`burn_in`", at_least=0)
+            integer(self.every, "`every`", at_least=1)
+        integer(self.burn_in, "`burn_in`", at_least=0)
 
     @abstractmethod
     def _iterates(self) -> tuple[int, float, str]:
@@ -80,7 +80,7 @@ class IteratesOfSGD:
         return {}
 
     def solve(self, problem: Problem) -> Fitted:
-        """Train, and go on at a constant rate; see `fit`."""
+        """Train, and continue at a constant rate; see `fit`."""
         name = type(self).__name__
         count, momentum, preconditioner = self._iterates()
         layout = Layout.of(problem)

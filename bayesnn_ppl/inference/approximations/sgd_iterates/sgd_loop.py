@@ -1,6 +1,6 @@
-"""Stochastic gradient descent that goes on: every so many steps, where each member is.
+"""Stochastic gradient descent from a mode on: where each member is, every so many steps.
 
-What `SWAG` and `ConstantSGD` look at. One function is compiled for a program, its data and a size
+What `SWAG` and `ConstantSGD` look at. One function is compiled for a model, its data and a size
 of minibatch; rates and numbers of steps are its arguments.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.mesh import check_mesh, default_mesh, device_mesh, manual_axes
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layout, minibatch_loss
 from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
@@ -87,12 +87,12 @@ def run_sgd(
         J(θ) = -(1/N) [ (N/B) Σ_batch log p(y_i | x_i, θ) + log p(θ) + log |Jacobian| ]
 
     per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
-    are to look like is a density there. Temperatures of the program count in J. The rows of a
+    are to look like is a density there. Temperatures of the model count in J. The rows of a
     minibatch are drawn with replacement, each step anew: over a shuffled epoch the noise of the
     minibatches adds up to nothing, and the iterates would stay much closer to the mode.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         starts: (members, d).
         rate: P for each member: (members, 1), (members, d) or (members, d, d).
         layout: of the vectors.
@@ -110,9 +110,9 @@ def run_sgd(
     mesh = device_mesh(*mesh.devices.shape, devices=list(mesh.devices.flat))
     room = int(np.clip(_BLOCK_BYTES // starts.nbytes, 1, _MOST_ITERATES))
     traced = _Traced(
-        StaticProgram(problem.model),
+        StaticValue(problem.model),
         layout,
-        StaticProgram(settings.schedule),
+        StaticValue(settings.schedule),
         settings.batch_size,
         room,
         mesh,
@@ -157,9 +157,9 @@ def run_sgd(
 class _Traced:
     """What the compiled function is made for, besides shapes; `room` is the most iterates."""
 
-    program: StaticProgram
+    model: StaticValue
     layout: Layout
-    schedule: StaticProgram
+    schedule: StaticValue
     batch_size: int
     room: int
     mesh: Mesh
@@ -188,7 +188,7 @@ def _advance(traced: _Traced, state: _State, rate: Any, keys: Any, shared: Any) 
 def _one_member(traced: _Traced, own: tuple[_State, Any, Any], shared: Any) -> Any:
     (state, rate, key), (momentum, x, y, every, count) = own, shared
     rows = x.shape[0]
-    loss = jax.value_and_grad(minibatch_loss(traced.program, traced.layout, rows))
+    loss = jax.value_and_grad(minibatch_loss(traced.model, traced.layout, rows))
 
     def step(_: Any, carry: Any) -> Any:
         position, velocity, number, total = carry
@@ -196,7 +196,7 @@ def _one_member(traced: _Traced, own: tuple[_State, Any, Any], shared: Any) -> A
         value, gradient = loss(position, x[chosen], y[chosen])
         velocity = momentum * velocity + gradient
         move = rate @ velocity if rate.ndim == 2 else rate * velocity
-        factor = evaluate(traced.schedule.model, number).astype(position.dtype)
+        factor = evaluate(traced.schedule.value, number).astype(position.dtype)
         return position - factor * move, velocity, number + 1, total + value
 
     def iterate(index: Any, carry: Any) -> Any:

@@ -1,4 +1,4 @@
-"""SWAG and MultiSWAG: a normal law fitted to the iterates of SGD."""
+"""SWAG and MultiSWAG: a Gaussian fitted to the iterates of SGD."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.inference.approximations.sgd_iterates.iterates import IteratesOfSGD
 from bayesnn_ppl.inference.schedules.simple import check_schedule
 from bayesnn_ppl.inference.training.problem import Problem
@@ -103,9 +103,9 @@ def swag_draws(mean: Any, variance: Any, deviations: Any, keys: Any) -> Any:
 @readable
 @dataclass(frozen=True)
 class SWAG(IteratesOfSGD):
-    r"""Stochastic weight averaging, Gaussian: the law of SGD's iterates around a mode.
+    r"""Stochastic weight averaging, Gaussian: the distribution of SGD's iterates around a mode.
 
-    From a mode on, SGD goes on at a constant rate, and every `every` steps its iterate θ_i is
+    From a mode on, SGD continues at a constant rate, and every `every` steps its iterate θ_i is
     taken in (i = 1, ..., n) after those of the burn-in:
 
         θ̄ = mean θ_i,   s² = mean θ_i² - θ̄²,   D = last K of (θ_i - θ̄_i),  θ̄_i the mean so far
@@ -118,7 +118,7 @@ class SWAG(IteratesOfSGD):
     What the iterates scatter by is minibatch noise, and how much is the rate's doing, not the
     posterior's: the covariance is about proportional to the rate. By default the rate is that at
     which SGD comes nearest to the posterior (`constant_rate.best_rates`). The loss is that of the
-    whole posterior in unconstrained coordinates, Jacobians included. Temperatures of the program
+    whole posterior in unconstrained coordinates, Jacobians included. Temperatures of the model
     count in it once; a likelihood temperature T makes the iterates' covariance proportional to
     1/T at a rate that is given, and to T, as it should be, at the best one.
 
@@ -126,8 +126,8 @@ class SWAG(IteratesOfSGD):
     numbers. It fails where a mode is so flat that SGD would need far more steps to explore it.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
-        mode: what a member begins at: a `MAP(...)` to train by; a posterior of the same program,
+        model: a NumPyro model that keeps the model contract.
+        mode: what a member begins at: a `MAP(...)` to train by; a posterior of the same model,
             whose chains' first draws are taken; None for `MAP()`.
         members: 1, or M for MultiSWAG.
         learning_rate: of SGD on the mean loss: a number, or a function of the step, such as
@@ -141,7 +141,7 @@ class SWAG(IteratesOfSGD):
         draws: of each member.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:
@@ -166,8 +166,8 @@ class SWAG(IteratesOfSGD):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.rank, "`rank`", at_least=2)
-        if whole_number(self.iterates, "`iterates`", at_least=2) < self.rank:
+        integer(self.rank, "`rank`", at_least=2)
+        if integer(self.iterates, "`iterates`", at_least=2) < self.rank:
             raise ValueError(
                 f"`rank` is {self.rank}, but only {self.iterates} iterates are taken in, and each "
                 "column of the low-rank part is one of them. Lower `rank`, or take in more."

@@ -1,4 +1,4 @@
-"""A program with the prior of each member centred elsewhere, and the noise of each drawn anew."""
+"""A model with the prior of each member centred elsewhere, and the noise of each drawn anew."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from bayesnn_ppl.inference.approximations.trained_networks.shifted_density impor
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["AnchoredProgram", "with_anchors"]
+__all__ = ["AnchoredModel", "with_anchors"]
 
 
 @dataclass(frozen=True)
-class AnchoredProgram:
-    """`model` with standard normals ξ of each member's own, by which normal laws are moved.
+class AnchoredModel:
+    """`model` with standard normals ξ of each member's own, which move normal distributions.
 
     log N(v; μ, s²) becomes log N(v; μ + √T s ξ, s²) at the sites named, where T is the temperature
-    that the program gives the site: with a scale that is learned, the anchor moves along.
+    that the model gives the site: with a scale that is learned, the anchor moves along.
 
     Attributes:
-        model: the program, which it is itself as long as no member is chosen.
+        model: the NumPyro model, which is what a call runs: `with_own` chooses a member.
         sites: name -> shape of ξ; of "y", the rows that are trained on.
     """
 
@@ -45,17 +45,17 @@ class AnchoredProgram:
         }
 
     def with_own(self, own: Mapping[str, Any]) -> Callable[..., Any]:
-        """The program of a member."""
+        """The model of a member."""
 
-        def program(*args: Any, **options: Any) -> Any:
+        def anchored(*args: Any, **options: Any) -> Any:
             with _Anchors(own):
                 return self.model(*args, **options)
 
-        return program
+        return anchored
 
 
 class _Anchors(Messenger):
-    """Moves normal laws by ξ of their standard deviations."""
+    """Moves normal distributions by ξ of their standard deviations."""
 
     def __init__(self, own: Mapping[str, Any]) -> None:
         self.own, self._rows = own, None
@@ -64,34 +64,34 @@ class _Anchors(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["name"] not in self.own:
             return
-        xi, law = self.own[msg["name"]], msg["fn"]
+        xi, normal = self.own[msg["name"]], msg["fn"]
         if msg["is_observed"] and self._rows is not None:
             xi = xi[self._rows]
         temperature = msg["infer"].get("likelihood_temperature", 1.0)
         temperature *= msg["infer"].get("posterior_temperature", 1.0)
-        step = temperature**0.5 * _normal_scale(law) * xi
-        msg["fn"] = MovedDistribution(law, lambda value: value - step)
+        step = temperature**0.5 * _normal_scale(normal) * xi
+        msg["fn"] = MovedDistribution(normal, lambda value: value - step)
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] == "plate" and msg["name"] == "data":
             self._rows = msg["value"]
 
 
-def _normal_scale(law: Any) -> Any:
-    """The standard deviations of independent normals, or None of any other law."""
-    shape = law.shape()
-    while isinstance(law, dist.Independent | dist.ExpandedDistribution):
-        law = law.base_dist
-    return jnp.broadcast_to(law.scale, shape) if type(law) is dist.Normal else None
+def _normal_scale(fn: Any) -> Any:
+    """The standard deviations of independent normals, or None of others."""
+    shape = fn.shape()
+    while isinstance(fn, dist.Independent | dist.ExpandedDistribution):
+        fn = fn.base_dist
+    return jnp.broadcast_to(fn.scale, shape) if type(fn) is dist.Normal else None
 
 
 def with_anchors(
     model: Model, parameters: frozenset[str], x: Any, y: Any, *, targets: bool
-) -> AnchoredProgram:
-    """The program whose network parameters are anchored.
+) -> AnchoredModel:
+    """The model whose network parameters are anchored.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         parameters: the latent sites that are network parameters.
         x, y: the data.
         targets: whether the targets are moved, too.
@@ -102,7 +102,7 @@ def with_anchors(
     if not parameters:
         raise ValueError(
             "An anchored ensemble centres the priors of network parameters elsewhere, and the "
-            "program marks no site as one: declare the network with `random_network` or "
+            "model marks no site as one: declare the network with `random_network` or "
             "`random_flax_module`."
         )
     wanted = [*sorted(parameters), *(["y"] if targets else [])]
@@ -112,17 +112,17 @@ def with_anchors(
     def run(x: Any, y: Any) -> None:
         trace = handlers.trace(handlers.seed(clean(model), jax.random.key(0))).get_trace(x, y)
         for name in wanted:
-            law = trace[name]["fn"]
-            shapes[name] = tuple(law.shape())
-            if _normal_scale(law) is None:
-                other[name] = type(law).__name__
+            fn = trace[name]["fn"]
+            shapes[name] = tuple(fn.shape())
+            if _normal_scale(fn) is None:
+                other[name] = type(fn).__name__
 
     jax.eval_shape(run, x, y)
     for name, kind in other.items():
         what = "The noise" if name == "y" else f"The prior of `{name}`"
         do = "leave out `randomised_targets`" if name == "y" else "leave out `anchored`"
         raise ValueError(
-            f"{what} is no normal law ({kind}), and an anchor is a draw of a normal law that "
+            f"{what} is not normal ({kind}), and an anchor is a draw of a normal distribution that "
             f"another of the same width is centred at. Use a normal one, or {do}."
         )
-    return AnchoredProgram(model, tuple(shapes.items()))
+    return AnchoredModel(model, tuple(shapes.items()))

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, readable
 from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import (
     RATE_SITES,
-    DropoutProgram,
+    DropoutModel,
     Layer,
     find_layers,
     mask,
@@ -46,10 +46,10 @@ class Dropout(TrainedByGradients):
     of the minibatch and the prior counts once. For a prior N(0, s²) the second term is
     |M|²/(2 s² (1-p)) plus a constant, the weight decay of dropout. The entropy of the masks is
     all that is left of KL(q || p), in which the width of the points is let go to 0 (Gal and
-    Ghahramani). A likelihood temperature T counts once, as the program has it.
+    Ghahramani). A likelihood temperature T counts once, as the model has it.
 
     `rate="concrete"` learns a rate for each layer beside the weights, from 0.1 on, with masks
-    relaxed to the concrete law of temperature 0.1 while training.
+    relaxed to the concrete distribution of temperature 0.1 while training.
 
     A draw is a set of weights with one mask multiplied in, so that masks are alive in every
     prediction and metric, and within a draw all inputs see the same network. No dropout layers
@@ -58,7 +58,7 @@ class Dropout(TrainedByGradients):
     the rates are learned.
 
     Args:
-        model: a NumPyro program with a Flax Linen network.
+        model: a NumPyro model with a Flax Linen network.
         rate: p for all layers, first ones included; `{layer: p}` for those named and no others;
             or "concrete".
         draws: masks that the posterior consists of.
@@ -67,7 +67,7 @@ class Dropout(TrainedByGradients):
             out are judged with live masks. "concrete" needs objective="posterior".
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or a layer's kernel is no site
+        TypeError, ValueError: an argument is not what it must be, or a layer's kernel is not a site
             of its own; raised before anything is compiled.
 
     Example:
@@ -92,7 +92,7 @@ class Dropout(TrainedByGradients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         if isinstance(self.rate, str):
             if self.rate != "concrete":
                 raise ValueError(
@@ -124,8 +124,8 @@ class Dropout(TrainedByGradients):
         """Train with masks, and draw masks; see `fit`."""
         layers = find_layers(problem.model, problem.summary.latents, problem.x, problem.y)
         layers, given = self._chosen(layers)
-        program = DropoutProgram(problem.model, tuple(layers), given)
-        trained = self.train_members(problem.of_program(program), 1)
+        model = DropoutModel(problem.model, tuple(layers), given)
+        trained = self.train_members(problem.with_model(model), 1)
         rates = dict(zip((layer.name for layer in layers), given or (), strict=False))
         if given is None:
             rates = {n.name: float(trained.values[RATE_SITES + n.name][0]) for n in layers}
@@ -149,8 +149,8 @@ class Dropout(TrainedByGradients):
         for name in self.rate:
             if name not in known:
                 raise ValueError(
-                    f"`rate` names `{name}`, which is no dense or convolutional layer of the "
-                    "program. " + near_misses(str(name), known)
+                    f"`rate` names `{name}`, which is not a dense or convolutional layer of the "
+                    "model. " + near_misses(str(name), known)
                 )
         layers = [layer for layer in layers if layer.name in self.rate]
         return layers, tuple(float(self.rate[layer.name]) for layer in layers)

@@ -1,4 +1,4 @@
-"""A program whose dense and convolutional layers drop inputs, anew for each row."""
+"""A model whose dense and convolutional layers drop inputs, anew for each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from bayesnn_ppl.inference.approximations.trained_networks.shifted_density impor
 from bayesnn_ppl.modeling.dropout_layers import layer_called
 from bayesnn_ppl.modeling.temperature import Model
 
-__all__ = ["RATE_SITES", "DropoutProgram", "Layer", "find_layers", "mask"]
+__all__ = ["RATE_SITES", "DropoutModel", "Layer", "find_layers", "mask"]
 
 RATE_SITES = "dropout_rate/"  # prefix of the sites that concrete dropout learns
-_RELAXATION = 0.1  # temperature of the concrete law, of Gal et al.
+_RELAXATION = 0.1  # temperature of the concrete distribution, of Gal et al.
 _FIRST_RATE = 0.1
 _LEAST = 1e-6
 
@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
 
 class _FlatRate(dist.Distribution):
-    """The flat law on (0, 1), which training starts at 0.1."""
+    """The uniform distribution on (0, 1), which training starts at 0.1."""
 
     support = constraints.unit_interval
 
@@ -71,7 +71,7 @@ def mask(key: Any, rate: Any, shape: tuple[int, ...], *, relaxed: bool = False) 
 
 
 @dataclass(frozen=True)
-class DropoutProgram:
+class DropoutModel:
     """`model` with dropout at the inputs of `layers`, whose density is dropout's objective.
 
     The likelihood of each row is that of weights M diag(z) with a mask z of its own, and the
@@ -79,7 +79,7 @@ class DropoutProgram:
     means over q. With learned rates, the entropy of the masks is added. See `Dropout`.
 
     Attributes:
-        model: the program.
+        model: the NumPyro model.
         layers: which drop inputs.
         rates: one for each layer; None to learn them, at the sites `dropout_rate/<layer>`.
     """
@@ -147,15 +147,15 @@ class _Moves(Messenger):
 
 
 def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any) -> list[Layer]:
-    """The dense and convolutional layers of a program's Linen networks, in the order of calls.
+    """The dense and convolutional layers of a model's Linen networks, in the order of calls.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         shapes: of its latent sites.
         x, y: the data.
 
     Raises:
-        ValueError: there is none; or one whose kernel is no site of its own, is shared by two
+        ValueError: there is none; or one whose kernel is not a site of its own, is shared by two
             networks, has groups, or has a prior that is not over all numbers.
     """
     from flax import linen
@@ -177,7 +177,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
     jax.eval_shape(run, x, y)
     if not called:
         raise ValueError(
-            "There is no layer to work on: the program calls no `linen.Dense`, "
+            "There is no layer to work on: the model calls no `linen.Dense`, "
             "`linen.Conv` or `nn.Conv` of a Flax Linen network."
         )
     layers = []
@@ -185,7 +185,7 @@ def find_layers(model: Model, shapes: Mapping[str, tuple[int, ...]], x: Any, y: 
         own = f"{name}.kernel" if name else "kernel"
         sites = [site for site in shapes if site.rpartition("/")[2] == own]
         if len(sites) != 1:
-            what = "is no latent site of its own" if not sites else f"may be any of {sites}"
+            what = "is not a latent site of its own" if not sites else f"may be any of {sites}"
             raise ValueError(
                 f"The kernel of each layer must be known by its site, but that of `{name}` {what}. "
                 "Give each kernel a prior of its own, and networks different layers."

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
@@ -45,7 +45,7 @@ class Ensemble(TrainedByGradients):
     decoupled weight decay 1e-3 on the negative log likelihood, minibatches of 32, at most 500
     epochs, an eighth of the training rows held out (its split is 70 to 10), a member's best epoch
     kept once 10 epochs have not bettered it, and the start that of Flax's initialisers where the
-    program has a Linen network.
+    model has a Linen network.
 
     As an approximation the posterior is the equal mixture of its members, each a chain of one
     draw. With objective="posterior" they are modes of the posterior found from different starts.
@@ -67,7 +67,7 @@ class Ensemble(TrainedByGradients):
     there, and need not be overdispersed, see `diagnostics.dispersion`.
 
     Args:
-        model: a NumPyro program; None, as `init=`, for that of the kernel.
+        model: a NumPyro model; None, as `init=`, for that of the kernel.
         members: how many; None for 5, or, as `init=`, for the number of chains.
         anchored: centre each member's prior at its own draw of it; the priors of all network
             parameters must be normal, and the objective "posterior".
@@ -110,7 +110,7 @@ class Ensemble(TrainedByGradients):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.members is not None:
-            whole_number(self.members, "`members`", at_least=1)
+            integer(self.members, "`members`", at_least=1)
         if self.anchored and self.objective != "posterior":
             raise ValueError(
                 "An anchored ensemble moves the prior of each member, and "
@@ -128,12 +128,12 @@ class Ensemble(TrainedByGradients):
             )
 
     def train_members(self, problem: Problem, members: int) -> Trained:
-        """Train so many members of the problem's program, or of one with anchors."""
+        """Train so many members of the problem's model, or of one with anchors."""
         if self.anchored:
             model, parameters = problem.model, problem.summary.parameters
             options = {"targets": self.randomised_targets}
             anchored = with_anchors(model, parameters, problem.x, problem.y, **options)
-            problem = problem.of_program(anchored)
+            problem = problem.with_model(anchored)
         return super().train_members(problem, members)
 
     def solve(self, problem: Problem) -> Fitted:
@@ -155,7 +155,7 @@ class Ensemble(TrainedByGradients):
         """Train one member of `model` for each chain.
 
         Args:
-            model: the kernel's program.
+            model: that of the kernel.
             x, y: the data, leading axis of rows.
             chains: number of chains.
             seed: of the run; the members' keys are set apart from those of its chains.
@@ -167,7 +167,7 @@ class Ensemble(TrainedByGradients):
             TypeError, ValueError: an argument is not what it must be, or the ensemble was built
                 from another model or for another number of members.
             RuntimeError: a member failed at each attempt; the sentence names it.
-            KeyboardInterrupt: training was interrupted. Half-trained members are no start.
+            KeyboardInterrupt: training was interrupted. Half-trained members are not a start.
         """
         if self.model is not None and self.model is not model:
             if identity_key(self.model) != identity_key(model):

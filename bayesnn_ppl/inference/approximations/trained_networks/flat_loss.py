@@ -10,7 +10,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
 from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
 from bayesnn_ppl.inference.training.problem import Problem
@@ -30,7 +30,7 @@ class Layout:
 
     @classmethod
     def of(cls, problem: Problem) -> "Layout":
-        """That of a program's latent sites, found by shapes alone."""
+        """That of a model's latent sites, found by shapes alone."""
 
         def run(x: Any, y: Any) -> dict[str, Any]:
             seeded = handlers.seed(problem.model, jax.random.key(0))
@@ -64,9 +64,9 @@ class Layout:
         return found
 
 
-def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callable[..., Any]:
+def minibatch_loss(model: StaticValue, layout: Layout, rows: int) -> Callable[..., Any]:
     """J(θ; x, y) = Û(θ)/N of a minibatch, a function of (d,): see `run_sgd`."""
-    density = MinibatchDensity(program.model, rows, layout.sites, layout.dimension)
+    density = MinibatchDensity(model.value, rows, layout.sites, layout.dimension)
 
     def loss(vector: Any, x: Any, y: Any) -> Any:
         return density.potential(vector, x, y) / rows
@@ -75,11 +75,11 @@ def minibatch_loss(program: StaticProgram, layout: Layout, rows: int) -> Callabl
 
 
 def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
-    """Raise ValueError unless a few rows at a time can stand for all, in the program's density."""
+    """Raise ValueError unless a few rows at a time can stand for all, in the model's density."""
     if problem.summary.local:
         raise ValueError(
             f"The latent sites {list(problem.summary.local)} have one value for each training "
-            f"row, which a minibatch does not have: {what} cannot take this program."
+            f"row, which a minibatch does not have: {what} cannot take this model."
         )
     density = MinibatchDensity(problem.model, len(problem.x), layout.sites, layout.dimension)
     check_rows_independent(density, problem.x, problem.y)

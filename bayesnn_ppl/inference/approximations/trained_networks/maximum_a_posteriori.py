@@ -16,20 +16,20 @@ __all__ = ["MAP"]
 @readable
 @dataclass(frozen=True)
 class MAP(TrainedByGradients):
-    r"""The maximum of the posterior density of the program's own sites.
+    r"""The maximum of the posterior density of the model's own sites.
 
         θ* = argmax_θ  log p(y | x, θ) + log p(θ)
 
     without the Jacobians of constrained sites (the mode as it is usually meant). The prior is the
     weight decay: a normal prior of variance s² is a decay of 1/(N s²) on the mean loss. A
-    tempered likelihood counts as it stands in the program. Minibatches give unbiased gradients of
+    tempered likelihood counts as it stands in the model. Minibatches give unbiased gradients of
     the same objective.
 
     As a posterior it is a single draw: its predictions have the noise of the likelihood and no
     uncertainty of the weights. `Laplace`, `SWAG` and `LastLayer` begin at it.
 
     Args:
-        model: a NumPyro program that keeps the model contract; None where another approximation
+        model: a NumPyro model that keeps the model contract; None where another approximation
             has one.
         objective: "posterior", or "likelihood" for maximum likelihood, with AdamW's decoupled
             `weight_decay` in place of the prior.

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram, describe
+from bayesnn_ppl.core.arguments import integer, positive, readable
+from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import (
     Layout,
     check_minibatches,
@@ -49,9 +49,9 @@ class Repulsive:
                                                 + (2/h) k(θ_j, θ_i) (θ_i - θ_j) ]
 
     with k = exp(-|θ_i - θ_j|²/h), h = median |θ_i - θ_j|² / log M at each step, and φ/N followed
-    by an optimiser. It descends the KL divergence from the posterior, in NumPyro's unconstrained
+    by an optimiser. It lowers the KL divergence from the posterior, in NumPyro's unconstrained
     coordinates with their Jacobians, as fast as functions of the kernel's space can; temperatures
-    of the program count once. Without the second part all particles would end at a mode. Members
+    of the model count once. Without the second part all particles would end at a mode. Members
     are chains of one draw.
 
     A step costs M minibatch gradients and M² d. The particles have the width of the posterior
@@ -65,7 +65,7 @@ class Repulsive:
     Jacobians: on the scale of three observations the variance of log s was 0.003 for 0.128.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         members: M ≥ 2.
         learning_rate: of Adam on φ/N; by default 1e-2.
         optimiser: an optax transformation in its place.
@@ -78,7 +78,7 @@ class Repulsive:
         start: "auto", "network" or "prior", see `TrainingSettings`.
 
     Raises:
-        TypeError, ValueError: an argument is not what it must be, or the program's density is not
+        TypeError, ValueError: an argument is not what it must be, or the model's density is not
             a sum over rows; raised before anything is compiled.
 
     Example:
@@ -105,14 +105,14 @@ class Repulsive:
     start: str = "auto"
 
     def __post_init__(self) -> None:
-        whole_number(self.members, "`members` of a repulsive ensemble", at_least=2)
+        integer(self.members, "`members` of a repulsive ensemble", at_least=2)
         for name in ("learning_rate", "bandwidth"):
             if getattr(self, name) is not None:
                 positive(getattr(self, name), f"`{name}`")
         if self.batch_size is not None:
-            whole_number(self.batch_size, "`batch_size`", at_least=1)
+            integer(self.batch_size, "`batch_size`", at_least=1)
         if self.epochs is not None:
-            whole_number(self.epochs, "`epochs`", at_least=1)
+            integer(self.epochs, "`epochs`", at_least=1)
         if self.optimiser is not None and self.learning_rate is not None:
             raise ValueError(
                 "`learning_rate` is that of Adam and would be ignored beside an `optimiser` of "
@@ -149,9 +149,9 @@ class Repulsive:
         )
         advance = partial(
             _advance,
-            StaticProgram(problem.model),
+            StaticValue(problem.model),
             layout,
-            StaticProgram((optimiser, self.schedule)),
+            StaticValue((optimiser, self.schedule)),
             batch,
             self.bandwidth,
             each,
@@ -220,9 +220,9 @@ class Repulsive:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _advance(
-    program: StaticProgram,
+    model: StaticValue,
     layout: Layout,
-    followed: StaticProgram,
+    followed: StaticValue,
     batch: int | None,
     bandwidth: float | None,
     each: int,
@@ -234,9 +234,9 @@ def _advance(
     epochs: Any,
 ) -> Any:
     """`count` ≤ block epochs of `each` steps: the state, and the mean loss of each epoch."""
-    optimiser, schedule = followed.model
+    optimiser, schedule = followed.value
     rows = x.shape[0]
-    loss = jax.value_and_grad(minibatch_loss(program, layout, rows))
+    loss = jax.value_and_grad(minibatch_loss(model, layout, rows))
 
     def step(_: Any, carry: Any) -> Any:
         particles, memory, number, total = carry

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.arguments import positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.arguments import integer, positive, readable
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.sngp_model import WEIGHTS, with_features
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
 from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
@@ -44,18 +44,18 @@ class SNGP(TrainedByGradients):
         β ~ N(β*, H⁻¹),    H = -∂²/∂β² log p(y, β | the rest),
 
     with one Newton step from the trained β to β*. For normal noise that is exact given the other
-    weights; temperatures of the program count once, in H as in the loss. Far from the data f goes
+    weights; temperatures of the model count once, in H as in the loss. Far from the data f goes
     back to its prior N(0, s²). Noise scales and hidden weights stay at their mode.
 
-    Predictions are those of a program other than `model`, with the last layer's parameters
-    replaced by `features.kernel`; it is `posterior.model`, and `program(x, y, seed=...)` makes it
-    anew to open a run with. Costs the training and D · outputs passes through the last layer.
+    Predictions are those of a model other than `model`, with the last layer's parameters
+    replaced by `features.kernel`; it is `posterior.model`, and `fitted_model(x, y, seed=...)`
+    makes it again, to open a run. Costs the training and D · outputs passes through the last layer.
 
     Args:
-        model: a NumPyro program with a Flax Linen network whose last layer is dense.
+        model: a NumPyro model with a Flax Linen network whose last layer is dense.
         features: D; D · outputs at most 4 096.
         length_scale: ℓ; None for the root of the number of the last layer's inputs.
-        scale: s, in the units that `y` (or a logit) has in the program.
+        scale: s, in the units that `y` (or a logit) has in the model.
         bound: c, the largest spectral norm, of a convolution that of its kernel as a matrix.
         draws: of β.
         objective, learning_rate, weight_decay, optimiser, schedule, batch_size, epochs,
@@ -90,15 +90,15 @@ class SNGP(TrainedByGradients):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.features, "`features`", at_least=1)
-        whole_number(self.draws, "`draws`", at_least=1)
+        integer(self.features, "`features`", at_least=1)
+        integer(self.draws, "`draws`", at_least=1)
         for name in ("scale", "bound"):
             positive(getattr(self, name), f"`{name}`")
         if self.length_scale is not None:
             positive(self.length_scale, "`length_scale`")
 
-    def program(self, x: Any, y: Any, *, seed: int = 0) -> Model:
-        """The program that is trained and predicted with, of a fit with the same seed.
+    def fitted_model(self, x: Any, y: Any, *, seed: int = 0) -> Model:
+        """The model that is trained and predicted with, of a fit with the same seed.
 
         Raises:
             ValueError: there is no model, or it has no dense last layer whose kernel is a site of
@@ -114,7 +114,7 @@ class SNGP(TrainedByGradients):
     def _built(self, model: Model, shapes: Any, x: Any, y: Any, seed: int) -> Model:
         # A temperature of the whole posterior is that of the new weights, too.
         inner = model.model if isinstance(model, ColdModel) else model
-        program = with_features(
+        featured = with_features(
             inner,
             shapes,
             x,
@@ -125,23 +125,23 @@ class SNGP(TrainedByGradients):
             bound=self.bound,
             seed=seed,
         )
-        size = self.features * program.outputs
+        size = self.features * featured.outputs
         if size > _MOST_WEIGHTS:
             raise ValueError(
-                f"The last layer would have {self.features} x {program.outputs} = {size} weights, "
+                f"The last layer would have {self.features} x {featured.outputs} = {size} weights, "
                 f"and their Hessian is kept as a matrix of at most {_MOST_WEIGHTS}² numbers. "
                 "Lower `features`."
             )
-        return replace(model, model=program) if isinstance(model, ColdModel) else program
+        return replace(model, model=featured) if isinstance(model, ColdModel) else featured
 
     def solve(self, problem: Problem) -> Fitted:
         """Train, and draw the last layer; see `fit`."""
         shapes = problem.summary.latents
-        program = self._built(problem.model, shapes, problem.x, problem.y, problem.seed)
-        trained = self.train_members(problem.of_program(program), 1)
+        model = self._built(problem.model, shapes, problem.x, problem.y, problem.seed)
+        trained = self.train_members(problem.with_model(model), 1)
         mode = {name: np.asarray(a[0]) for name, a in trained.positions.items()}
         gradient, hessian = _curvature(
-            StaticProgram(program),
+            StaticValue(model),
             {n: jnp.asarray(a) for n, a in mode.items()},
             problem.x,
             problem.y,
@@ -174,7 +174,7 @@ class SNGP(TrainedByGradients):
             ),
             findings=(*self.findings(trained), *_curvature_findings(indefinite, finite)),
             interrupted=trained.interrupted,
-            model=program,
+            model=model,
         )
 
 
@@ -201,13 +201,13 @@ def _curvature_findings(indefinite: int, finite: bool) -> tuple[Finding, ...]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _curvature(program: StaticProgram, mode: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _curvature(model: StaticValue, mode: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Gradient (P,) and Hessian (P, P) of -log p(y, θ) in the last layer's weights."""
     start = mode[WEIGHTS]
 
     def potential(weights: Any) -> Any:
         position = mode | {WEIGHTS: weights.reshape(start.shape)}
-        density = Density(program.model, (x, y), {}, lambda _: position, 0)
+        density = Density(model.value, (x, y), {}, lambda _: position, 0)
         return density.potential(None)
 
     flat = start.ravel()

@@ -1,4 +1,4 @@
-"""A program whose last layer is a Gaussian process, and whose hidden kernels are bounded."""
+"""A model whose last layer is a Gaussian process, and whose hidden kernels are bounded."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +25,10 @@ class SNGPProgram:
     """`model` with bounded hidden layers and random features before its last one; see `SNGP`.
 
     Attributes:
-        model: the program.
+        model: the NumPyro model.
         hidden: names of the layers whose kernels are bounded.
         last: name of the layer that is replaced.
-        unused: the sites of its parameters, which are no part of the program any more.
+        unused: the sites of its parameters, which are not part of the model any more.
         projection, phase: Ω (inputs, D) and b (D,) of the features sqrt(2/D) cos(hΩ + b).
         outputs: of the last layer.
         scale: s, prior standard deviation of the function's values.
@@ -104,10 +104,10 @@ def with_features(
     bound: float,
     seed: int,
 ) -> SNGPProgram:
-    """The program, with features drawn by `seed`.
+    """The model, with features drawn by `seed`.
 
     Args:
-        model: the program.
+        model: the NumPyro model.
         shapes: of its latent sites.
         x, y: the data.
         features: D.
@@ -115,7 +115,7 @@ def with_features(
         scale, bound, seed: see `SNGPProgram`.
 
     Raises:
-        ValueError: as of `find_layers`; or the last layer called is no dense one.
+        ValueError: as of `find_layers`; or the last layer called is not a dense one.
     """
     layers = find_layers(model, shapes, x, y)
     last = layers[-1]

@@ -47,7 +47,7 @@ def check_mode(mode: Any, name: str) -> None:
     if mode is not None and not isinstance(mode, MAP | Posterior):
         raise TypeError(
             f"`{name}(mode=...)` is `MAP(...)` with settings of your own, the posterior of a fit "
-            f"of the same program, or None for `MAP()`, not {mode!r}."
+            f"of the same model, or None for `MAP()`, not {mode!r}."
         )
 
 
@@ -62,17 +62,18 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
     """Train one mode for each member, or take the first draw of as many chains of a posterior.
 
     Args:
-        problem: the program and its data.
+        problem: the model and its data.
         mode: settings to train by, None for those of `MAP()`; or the posterior of a fit of the
-            same program.
+            same model.
         members: how many.
 
     Raises:
-        ValueError: the mode is of another program, or a posterior has no weights or fewer chains
+        ValueError: the mode is of another model, or a posterior has no weights or fewer chains
             than members.
         RuntimeError: a member could not be trained.
-        KeyboardInterrupt: Ctrl-C came while a mode was trained; a half-trained network is no mode.
-            A callback that ends the training has judged for itself, and what it came to is taken.
+        KeyboardInterrupt: Ctrl-C came while a mode was trained; a half-trained network is not a
+            mode. A callback that ends the training has judged for itself, and what it came to is
+            taken.
     """
     if isinstance(mode, Posterior):
         run = mode.provenance
@@ -100,8 +101,8 @@ def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[s
         same = identity_key(posterior.model) == identity_key(problem.model)
     if not same:
         raise ValueError(
-            f"The posterior of `mode` is of another program, {run['model']}, than this one, "
-            f"{describe(problem.model)}. Give a fit of the same program."
+            f"The posterior of `mode` is of another model, {run['model']}, than this one, "
+            f"{describe(problem.model)}. Give a fit of the same model."
         )
     if not posterior.has_weights or run["chains"] < members:
         kept = f"{run['chains']} chains" if posterior.has_weights else "no weights"
@@ -113,11 +114,11 @@ def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[s
     absent = natural(set(names.values()) - set(draws))
     if absent:
         raise ValueError(
-            f"The posterior of `mode` has no draws of {absent}, which this program has. Give a fit "
-            "of the same program."
+            f"The posterior of `mode` has no draws of {absent}, which this model has. Give a fit "
+            "of the same model."
         )
     dtype = np.float64 if problem.float64 else np.float32
-    # Compiled, since a program that runs as it stands compiles piece by piece.
+    # Compiled as a whole: a model that runs without `jit` compiles operation by operation.
     unconstrain = jax.jit(lambda z, *rows: unconstrain_fn(problem.model, rows, {}, z))
     found = [
         unconstrain(

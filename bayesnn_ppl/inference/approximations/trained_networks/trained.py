@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.fitting.approximation import Finding, Fitted
 from bayesnn_ppl.inference.training.problem import Problem
@@ -54,7 +54,7 @@ class TrainedByGradients:
         name = type(self).__name__
         if self.model is not None and not callable(self.model):
             raise TypeError(
-                f"`{name}` takes a NumPyro program, a function of (x, y), or none where another "
+                f"`{name}` takes a NumPyro model, a function of (x, y), or none where another "
                 f"has one, not {self.model!r}."
             )
         if self.objective not in _OBJECTIVES:
@@ -63,7 +63,7 @@ class TrainedByGradients:
                 + near_misses(str(self.objective), _OBJECTIVES)
             )
         if self.epochs is not None:
-            whole_number(self.epochs, "`epochs`", at_least=1)
+            integer(self.epochs, "`epochs`", at_least=1)
         for field in ("learning_rate", "weight_decay"):
             not_negative(getattr(self, field), f"`{field}`")
         if self.optimiser is not None and (
@@ -97,7 +97,7 @@ class TrainedByGradients:
         return optax.adamw(learning_rate, b1=0.9, b2=0.999, weight_decay=weight_decay)
 
     def train_members(self, problem: Problem, members: int) -> Trained:
-        """Train so many members of the problem's program by these settings."""
+        """Train so many members of the problem's model by these settings."""
         rows, epochs = len(problem.x), self.epochs
         if epochs is None:
             batch = rows if self.batch_size is None else min(self.batch_size, rows)

@@ -19,7 +19,7 @@ _MOST_KEPT = 200
 def still_rising(losses: np.ndarray) -> tuple[bool, float, float]:
     """Whether the bound rose notably from the middle of an optimisation to its end.
 
-    The window around the middle is held against the last, each a tenth of all steps. A schedule
+    The window around the middle is compared with the last, each a tenth of all steps. A schedule
     that lowers the rate flattens the end of any curve, so that the last steps alone would always
     look settled. Each loss is of one minibatch and a few draws of q: the error of a window's mean
     is that of the means of its ten parts, which the correlation of neighbouring steps is within.
@@ -112,7 +112,7 @@ def judge_weights(log_weights: np.ndarray, k: float | None) -> list[Finding]:
             Finding(
                 "failure",
                 f"The log density is not finite at {bad} of {len(log_weights)} draws of q: they "
-                "lie where the program overflows. Begin narrower (`sigma_init`), lower the "
+                "lie where the model overflows. Begin narrower (`sigma_init`), lower the "
                 "learning rate, or narrow the prior.",
             )
         ]

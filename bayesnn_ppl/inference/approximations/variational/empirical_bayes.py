@@ -20,7 +20,7 @@ __all__ = ["EmpiricalBayes", "WithParameters"]
 
 @dataclass(frozen=True)
 class WithParameters:
-    """A program whose `numpyro.param` sites have the values given."""
+    """A model whose `numpyro.param` sites have the values given."""
 
     model: Model
     values: Mapping[str, Any]
@@ -32,23 +32,23 @@ class WithParameters:
 @readable
 @dataclass(frozen=True)
 class EmpiricalBayes(Variational):
-    r"""Variational inference that fits the program's own parameters ψ beside q.
+    r"""Variational inference that fits the model's own parameters ψ beside q.
 
         ψ*, q* = argmax_{ψ, q}  E_q[log p(y | x, θ)] - KL(q ‖ p(θ; ψ))
 
     Where the family of q holds the posterior, the maximum over q is log p(y | x; ψ) and ψ* is that
     of type-II maximum likelihood. Elsewhere the bound's slack depends on ψ, and ψ* leans to where q
-    fits well: a mean field prefers narrow priors. Predictions are those of the program at ψ*; their
+    fits well: a mean field prefers narrow priors. Predictions are those of the model at ψ*; their
     uncertainty about ψ is left out. Where ψ has a prior of its own, make it a latent site instead.
 
-    ψ are the `numpyro.param` sites of the program, of priors (`priors.learned_normal`) or of the
+    ψ are the `numpyro.param` sites of the model, of priors (`priors.learned_normal`) or of the
     likelihood; parameters of a guide are not among them. The record has them as `learned`.
 
     The arguments are those of `Variational`; the optimiser is that of ψ and q alike.
 
     Raises:
         TypeError, ValueError: an argument is not what it must be, the guide is a point, or the
-            program has no such site.
+            model has no such site.
 
     Example:
         >>> import bayesnn_ppl as bnn

@@ -1,4 +1,4 @@
-"""Where a variational fit begins: settings held against the data, and the first position."""
+"""Where a variational fit begins: settings checked against the data, and the first position."""
 
 import math
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ import numpy as np
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.starting_modes import (
     Mode,
     check_mode,
@@ -41,7 +41,7 @@ class Begun:
     Attributes:
         target: log p̃.
         z: where means begin, site -> unconstrained value.
-        psi: where parameters of the program begin, unconstrained.
+        psi: where parameters of the model begin, unconstrained.
         steps: how many.
         batch_size: B, or None for all rows.
         record: how the start was found.
@@ -68,10 +68,10 @@ def check_beginning(settings: Any, optimiser: Any) -> None:
     check_mode(settings.mode, type(settings).__name__)
     if settings.mode is not None and settings.start != "auto":
         raise ValueError(f'`start`="{settings.start}" would be ignored beside `mode`.')
-    whole_number(settings.draws, "`draws`", at_least=1)
+    integer(settings.draws, "`draws`", at_least=1)
     for name in ("steps", "epochs", "batch_size"):
         if getattr(settings, name) is not None:
-            whole_number(getattr(settings, name), f"`{name}`", at_least=1, below=2**31)
+            integer(getattr(settings, name), f"`{name}`", at_least=1, below=2**31)
     if settings.steps is not None and settings.epochs is not None:
         raise ValueError("Give `steps` or `epochs`, not both.")
 
@@ -86,16 +86,16 @@ def _steps_for(steps: int | None, epochs: int | None, rows: int, batch_size: int
 
 
 def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
-    """Hold the settings against the data, and find where the fit begins.
+    """Check the settings against the data, and find where the fit begins.
 
     Args:
         settings: an approximation with `steps`, `epochs`, `batch_size`, `mode`, `start`, and a
             `guide` where it has one.
-        problem: the program and its data.
-        learn: whether the program's parameters are fitted; else it must have none.
+        problem: the model and its data.
+        learn: whether the model's parameters are fitted; else it must have none.
 
     Raises:
-        ValueError: the data, the program and the settings do not go together.
+        ValueError: the data, the model and the settings do not go together.
     """
     model, x, y = problem.model, problem.x, problem.y
     rows, batch_size = len(x), settings.batch_size
@@ -133,7 +133,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
         if start != "prior":
             start = resolve_training_start(start, model, problem.summary, x, y, 1)
         latents = tuple(problem.summary.latents)
-        z = _start(StaticProgram(model), latents, start, problem.key(_START), x, y)
+        z = _start(StaticValue(model), latents, start, problem.key(_START), x, y)
         mode = Mode(z, {"start": start}, ())
     sites = tuple((name, tuple(np.shape(mode.position[name]))) for name in problem.summary.latents)
     target = Target(model, sites, tuple((name, c) for name, (_, c) in found.items()))
@@ -143,22 +143,22 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
     return Begun(target, z, psi, steps, batch_size, mode.record, mode.findings, mode.interrupted)
 
 
-@partial(jax.jit, static_argnames=("program", "latents", "start"))
+@partial(jax.jit, static_argnames=("model", "latents", "start"))
 def _start(
-    program: StaticProgram, latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
+    model: StaticValue, latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
 ) -> Any:
-    return start_position(program.model, latents, start, key, x, y)
+    return start_position(model.value, latents, start, key, x, y)
 
 
 def _check_learned(found: Mapping[str, Any], name: str, learn: bool) -> None:
     if found and not learn:
         raise ValueError(
-            f"The program has parameters {list(found)} besides its latent sites. `EmpiricalBayes` "
+            f"The model has parameters {list(found)} besides its latent sites. `EmpiricalBayes` "
             f"fits them; for {name} they must be numbers, or sites with a prior."
         )
     if learn and not found:
         raise ValueError(
-            "The program has no parameter to fit by its evidence. Use "
+            "The model has no parameter to fit by its evidence. Use "
             "`priors.learned_normal(...)`, or declare one: "
             '`numpyro.param("scale", 1.0, constraint=constraints.positive)`.'
         )

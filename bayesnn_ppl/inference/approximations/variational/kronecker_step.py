@@ -17,7 +17,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import (
     factored_curvature,
     layer_factors,
 )
-from bayesnn_ppl.inference.approximations.curvature.local import LocalProgram, Point, Rows
+from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point, Rows
 from bayesnn_ppl.inference.approximations.curvature.prior import prior_curvature
 from bayesnn_ppl.inference.approximations.curvature.selection import kronecker_layers, select
 from bayesnn_ppl.inference.approximations.variational.natural_step import NaturalStep
@@ -36,7 +36,7 @@ _PRIOR = (
 class KroneckerLaw(NamedTuple):
     """q: what the optimisation changes, but for the units.
 
-    The coordinates are those of the layers, in the order of the local program, and then all others.
+    The coordinates are those of the layers, in the order of the local model, and then all others.
 
     Attributes:
         mean: (d,).
@@ -64,13 +64,13 @@ class KroneckerStep:
 
     Attributes:
         diagonal: the step of all other coordinates; its target has the layers first.
-        local: the program as a function of the layers.
+        local: the model as a function of the layers.
         layers: which there are.
         refresh: see above; ρ stands for 1 - (1 - ρ)^refresh there.
     """
 
     diagonal: NaturalStep
-    local: LocalProgram
+    local: LocalModel
     layers: tuple[KroneckerLayer, ...]
     refresh: int
 
@@ -128,7 +128,7 @@ class KroneckerStep:
     def factors(self, z: Any, key: Any, x: Any, y: Any, index: Any) -> Any:
         """Â and Ĝ of each layer at z, on all rows (`index` None) or those of `index`."""
         target, k = self.diagonal.target, self.local.dimension
-        # Values of the other sites in the program's space: one row is enough to find them.
+        # Values of the other sites in the model's space: one row is enough to find them.
         trace = target.trace(target.unflatten(z), {}, key, x, y, jnp.arange(1))
         fixed = {n: trace[n]["value"] for n, _ in target.sites if n not in self.local.sites}
         point = Point(z[:k], jnp.ones_like(z[:k]), fixed)
@@ -163,21 +163,21 @@ class KroneckerStep:
 
 
 class ReadLayers(NamedTuple):
-    """What noisy K-FAC reads of a program before anything is trained.
+    """What noisy K-FAC reads of a model before anything is trained.
 
     Attributes:
-        local: the program as a function of its layers.
+        local: the model as a function of its layers.
         layers: which there are.
         unit: (k,), the prior's standard deviations.
     """
 
-    local: LocalProgram
+    local: LocalModel
     layers: tuple[KroneckerLayer, ...]
     unit: np.ndarray
 
 
 def readable_layers(problem: Problem) -> ReadLayers:
-    """The layers of a program, and their prior.
+    """The layers of a model, and their prior.
 
     Raises:
         ValueError: there is no network to read, a layer is of another kind, or the prior of a layer
@@ -189,7 +189,7 @@ def readable_layers(problem: Problem) -> ReadLayers:
     seeded = handlers.seed(problem.model, jax.random.key(0))
     trace = handlers.trace(seeded).get_trace(problem.x, problem.y)
     fixed = {n: trace[n]["value"] for n in problem.summary.latents if n not in local.sites}
-    # A normal law has the same curvature anywhere; a bias at 0 says little of other laws.
+    # A Gaussian has the same curvature anywhere; a bias at 0 says little of other priors.
     dtype = np.float64 if problem.float64 else np.float32
     somewhere = np.random.default_rng(0).normal(size=local.dimension).astype(dtype)
     try:
@@ -202,7 +202,7 @@ def readable_layers(problem: Problem) -> ReadLayers:
     no_product = not_factored(layers, unit)
     if no_product is not None:
         raise ValueError(
-            "The prior's precisions are no product of one for each input and one for each output "
+            "The prior's precisions are not products of one for each input and one for each output "
             f"of the layer `{no_product}`. {_PRIOR}"
         )
     return ReadLayers(local, layers, unit)

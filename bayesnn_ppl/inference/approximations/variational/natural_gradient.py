@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import near_misses, positive, readable, whole_number
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.arguments import integer, near_misses, positive, readable
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.initialisation import (
     begin_target,
@@ -53,12 +53,12 @@ class NaturalGradient:
     in a mean field, whose likelihood's curvature is estimated by squared gradients:
 
         "vogn"        of each row, at its own target: Σ_i (∂ℓ_i)², a gradient for each row
-        "noisy_adam"  of the minibatch, at targets drawn from the program: (Σ_i ∂ℓ̃_i)², a second
+        "noisy_adam"  of the minibatch, at targets drawn from the model: (Σ_i ∂ℓ̃_i)², a second
                       gradient, unbiased for the diagonal of the Fisher information
 
     Where the Fisher information is the curvature (generalised linear models), "noisy_adam" ends at
     the mean field of highest ELBO. "vogn" ends where s is the mean square of the rows' gradients,
-    which is that only where the program fits: with residuals twice what the noise says, its
+    which is that only where the model fits: with residuals twice what the noise says, its
     precision is four times too large.
 
         "noisy_kfac"  S = A ⊗ G + prior in each layer, a matrix-variate normal with correlations
@@ -76,7 +76,7 @@ class NaturalGradient:
     estimate by T, not by T². Priors must treat coordinates independently.
 
     Args:
-        model: a NumPyro program that keeps the model contract.
+        model: a NumPyro model that keeps the model contract.
         method: "vogn", "noisy_adam" or "noisy_kfac".
         learning_rate: α, a share of a Newton step.
         curvature_rate: ρ, by which S, or A and G, follow what they are shown.
@@ -129,7 +129,7 @@ class NaturalGradient:
             raise ValueError(f"`momentum` must be from 0 up to below 1, not {self.momentum!r}.")
         check_beginning(self, optax.identity())
         if self.refresh is not None:
-            whole_number(self.refresh, "`refresh`", at_least=1)
+            integer(self.refresh, "`refresh`", at_least=1)
             if self.method != "noisy_kfac":
                 raise ValueError(
                     f'`refresh` is that of method="noisy_kfac" and would be ignored by '
@@ -185,15 +185,15 @@ class NaturalGradient:
         return conclude(result, begun, positions, weights, [], record)
 
 
-@partial(jax.jit, static_argnames="program")
-def _products(program: StaticProgram, z: Any, signs: Any, key: Any, x: Any, y: Any) -> Any:
-    return [program.model.prior_product(z, vector, key, x, y) for vector in (signs, signs**2)]
+@partial(jax.jit, static_argnames="method")
+def _products(method: StaticValue, z: Any, signs: Any, key: Any, x: Any, y: Any) -> Any:
+    return [method.value.prior_product(z, vector, key, x, y) for vector in (signs, signs**2)]
 
 
 def _check_independence(method: NaturalStep, z: Any, key: Any, x: Any, y: Any) -> None:
     """A diagonal matrix H has s ∘ (H s) = H 1 for all signs s, and others have not."""
     signs = jax.random.rademacher(key, z.shape, dtype=z.dtype)
-    signed, plain = _products(StaticProgram(method), z, signs, key, x, y)
+    signed, plain = _products(StaticValue(method), z, signs, key, x, y)
     scale = float(jnp.abs(plain).max()) + 1e-30
     if float(jnp.abs(signs * signed - plain).max()) > 1e-3 * scale:
         raise ValueError(

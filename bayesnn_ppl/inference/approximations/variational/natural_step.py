@@ -130,7 +130,7 @@ class NaturalStep:
 
         slope = jax.grad(likelihood, has_aux=True)
         if self.method == "noisy_adam":
-            # Labels drawn from the program make the cross terms of the squared sum 0 on average.
+            # Labels drawn from the model make the cross terms of the squared sum 0 on average.
             gradient, scale = slope(z, index, jax.random.fold_in(key, 1))
             return scale * jnp.square(gradient)
         gradients, scales = jax.vmap(lambda row: slope(z, row[None], None))(index)

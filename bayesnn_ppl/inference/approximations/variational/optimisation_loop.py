@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
 from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches
 from bayesnn_ppl.inference.training.problem import Problem
@@ -111,9 +111,9 @@ class OptimisationResult:
     seconds: float
 
 
-@partial(jax.jit, static_argnames=("program", "batches"))
+@partial(jax.jit, static_argnames=("static", "batches"))
 def _advance(
-    program: StaticProgram,
+    static: StaticValue,
     batches: Minibatches | None,
     state: LoopState,
     x: Any,
@@ -122,10 +122,10 @@ def _advance(
     total: Any,
 ) -> tuple[LoopState, Any]:
     """`count` ≤ block steps of `total`, or until one is not finite; and their losses."""
-    method: OptimisationMethod = program.model
+    method: OptimisationMethod = static.value
     chunk = method.chunk
 
-    def go_on(carry: Any) -> Any:
+    def unfinished(carry: Any) -> Any:
         return (carry[0] < count) & ~carry[1].failed
 
     def body(carry: Any) -> Any:
@@ -169,7 +169,7 @@ def _advance(
         return done + used, state, losses
 
     empty = jnp.full((_BLOCK,), jnp.nan)
-    _, state, losses = jax.lax.while_loop(go_on, body, (jnp.int32(0), state, empty))
+    _, state, losses = jax.lax.while_loop(unfinished, body, (jnp.int32(0), state, empty))
     return state, losses
 
 
@@ -197,7 +197,7 @@ def optimise(
     Raises:
         KeyboardInterrupt: before any step was made.
     """
-    program, rows = StaticProgram(method), len(problem.x)
+    static, rows = StaticValue(method), len(problem.x)
     batches: Minibatches | None = None
     order: Any = ()
     order_key, key = jax.random.split(key)
@@ -207,7 +207,7 @@ def optimise(
     x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
 
     def advance(state: LoopState, count: int) -> Block:
-        after, losses = _advance(program, batches, state, x, y, np.int32(count), np.int32(steps))
+        after, losses = _advance(static, batches, state, x, y, np.int32(count), np.int32(steps))
         return Block(after, np.asarray(losses)[None, :count])
 
     done = in_blocks(

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.variational.convergence_checks import (
     judge_bound,
     judge_weights,
@@ -67,7 +67,7 @@ def weighed_draws(
 
     Args:
         family: has `importance(parameters, key, x, y)`, of one draw.
-        weigh: whether the ratios are wanted, for which the program has to be run.
+        weigh: whether the ratios are wanted, for which the model has to be run.
         parameters: of q.
         keys: (draws,).
         x, y: the data.
@@ -75,15 +75,15 @@ def weighed_draws(
     Returns:
         Site -> unconstrained values (draws, ...), and (draws,) or None.
     """
-    z, weights = _draws(StaticProgram(family), weigh, parameters, keys, x, y)
+    z, weights = _draws(StaticValue(family), weigh, parameters, keys, x, y)
     positions = {name: np.asarray(value) for name, value in z.items()}
     return positions, None if weights is None else np.asarray(weights, dtype=float)
 
 
-@partial(jax.jit, static_argnames=("program", "weigh"))
-def _draws(program: StaticProgram, weigh: bool, parameters: Any, keys: Any, x: Any, y: Any) -> Any:
+@partial(jax.jit, static_argnames=("family", "weigh"))
+def _draws(family: StaticValue, weigh: bool, parameters: Any, keys: Any, x: Any, y: Any) -> Any:
     def one(key: Any) -> Any:
-        z, weight = program.model.importance(parameters, key, x, y)
+        z, weight = family.value.importance(parameters, key, x, y)
         return z, weight if weigh else None
 
     return jax.lax.map(one, keys)

@@ -1,4 +1,4 @@
-"""What q approximates: the density of a program given its data, in unconstrained coordinates."""
+"""What q approximates: the density of a model given its data, in unconstrained coordinates."""
 
 import math
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ type Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    r"""log p̃(z), the log density of a program with the Jacobian of z -> θ.
+    r"""log p̃(z), the log density of a model with the Jacobian of z -> θ.
 
         log p̃(z) = Σ_sites scale · log p(site | θ(z)) + log |dθ/dz|
 
     `scale` holds N/B of a minibatch and the 1/T of a temperature; the Jacobian has neither.
 
     Attributes:
-        model: the program.
+        model: the NumPyro model.
         sites: its latent sites and the shapes of their unconstrained values, in its order.
-        learned: `numpyro.param` sites ψ of the program that are fitted beside q, and their
+        learned: `numpyro.param` sites ψ of the model that are fitted beside q, and their
             constraints.
     """
 
@@ -56,13 +56,13 @@ class Target:
         return {name: value for (name, _), value in zip(self.sites, values, strict=True)}
 
     def learned_values(self, psi: Mapping[str, Any]) -> dict[str, Any]:
-        """ψ in the program's own space, of unconstrained values."""
+        """ψ in the model's own space, of unconstrained values."""
         return {name: biject_to(constraint)(psi[name]) for name, constraint in self.learned}
 
     def trace(
         self, z: Mapping[str, Any], psi: Mapping[str, Any], key: Any, x: Any, y: Any, index: Any
     ) -> Trace:
-        """The program at z, on all rows (`index` None) or those of `index`, Jacobians included."""
+        """The model at z, on all rows (`index` None) or those of `index`, Jacobians included."""
         model, options = on_rows(self.model, index)
         if self.learned:
             model = handlers.substitute(model, data=self.learned_values(psi))
@@ -109,7 +109,7 @@ _split.defvjp(_split_forward, _split_backward)
 
 
 def on_rows(model: Model, index: Any) -> tuple[Model, dict[str, int]]:
-    """The program with the rows of `index` in its plate "data", and what it is called with."""
+    """The model with the rows of `index` in its plate "data", and what it is called with."""
     if index is None:
         return model, {}
     return handlers.substitute(model, data={"data": index}), {"batch_size": index.shape[0]}
@@ -145,7 +145,7 @@ def over_blocks(function: Any, rows: int, batch_size: int | None) -> Any:
 
 
 def learned_sites(model: Model, x: Any, y: Any) -> dict[str, tuple[Any, Any]]:
-    """`numpyro.param` sites of a program -> (first value, constraint); networks' own left out."""
+    """`numpyro.param` sites of a model -> (first value, constraint); networks' own left out."""
     found: dict[str, tuple[Any, Any]] = {}
 
     def run(x: Any, y: Any) -> None:
@@ -154,7 +154,7 @@ def learned_sites(model: Model, x: Any, y: Any) -> dict[str, tuple[Any, Any]]:
             if site["type"] == "param" and not name.endswith("$params"):
                 found[name] = (site["value"], site["kwargs"].get("constraint", constraints.real))
 
-    jax.eval_shape(run, x, y)  # a first run in earnest compiles piece by piece, and few need it
+    jax.eval_shape(run, x, y)  # a first real run compiles piece by piece, and few need it
     if found:
         run(x, y)
     return found

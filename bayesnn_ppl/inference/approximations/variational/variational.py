@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import natural, near_misses, positive, readable, whole_number
+from bayesnn_ppl.core.arguments import integer, natural, near_misses, positive, readable
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.guides.autoguide_family import (
     Guided,
@@ -63,12 +63,12 @@ class Variational:
     maximised with reparameterised draws of q. On a minibatch of B of N rows the log likelihood
     counts N/B times and the KL once, which is unbiased.
 
-    **Temperatures.** q approximates the density that the program states, its temperature once.
+    **Temperatures.** q approximates the density that the model states, its temperature once.
     With `tempered(T)` that is p(y|θ)^{1/T} p(θ), and T · ELBO = E_q[log p(y|θ)] - T · KL(q ‖ p):
     T multiplies the KL. With `cold(model, T)` it is [p(y|θ) p(θ)]^{1/T}, and
     T · ELBO = E_q[log p(y, θ)] + T · H[q]: T multiplies the entropy of q alone, which on a normal
     posterior divides all its variances by 1/T. At T ≠ 1 the ELBO bounds the log normaliser of that
-    density and is no bound of an evidence.
+    density and is not a bound of an evidence.
 
     A mean field is too narrow where the posterior is correlated: of a normal posterior of
     precision Λ it has the variances 1/Λ_jj. It costs a gradient a step, a full covariance d²
@@ -76,10 +76,10 @@ class Variational:
     cannot be reweighted to it.
 
     Args:
-        model: a NumPyro program that keeps the model contract, of continuous sites.
+        model: a NumPyro model that keeps the model contract, of continuous sites.
         guide: "normal" (mean field), "multivariate_normal", "low_rank", "iaf", "bnaf" (flows,
             begun narrow around the start), "dais", "laplace" (a mode in unconstrained coordinates
-            and its curvature); an AutoGuide of NumPyro, class or instance of this program;
+            and its curvature); an AutoGuide of NumPyro, class or instance of this model;
             `inverse_cdf(...)`; or a mapping from patterns on names of sites (`"Dense_0.*"`) to
             these, the first that matches counts, each group independent of the others.
         estimator: of the mean field's gradient, "reparameterised", or drawn for each row: "local"
@@ -156,9 +156,9 @@ class Variational:
             )
         check_beginning(self, self._optimiser())
         self._check_start()
-        whole_number(self.particles, "`particles`", at_least=1)
+        integer(self.particles, "`particles`", at_least=1)
         if self.rank is not None:
-            whole_number(self.rank, "`rank`", at_least=1)
+            integer(self.rank, "`rank`", at_least=1)
             groups = self.guide.values() if isinstance(self.guide, Mapping) else (self.guide,)
             low = (autoguide.AutoLowRankMultivariateNormal, "low_rank")
             if not any(part == low[1] or part is low[0] for part in groups):
@@ -205,7 +205,7 @@ class Variational:
         return self._fitted(problem, begin_target(self, problem, learn=False))[0]
 
     def _fitted(self, problem: Problem, begun: Begun) -> tuple[Fitted, Mapping[str, Any]]:
-        """What was found, and the values of the parameters that the program has of its own."""
+        """What was found, and the values of the parameters that the model has of its own."""
         record: dict[str, Any] = {}
         family = self._family(problem, begun)
         optimiser = self._optimiser()
@@ -280,7 +280,7 @@ def _check_alpha(alpha: Any, particles: int) -> None:
         raise TypeError(f"`renyi_alpha` must be a number or None, not {alpha!r}.")
     if not (math.isfinite(alpha) and float(alpha) >= 0):
         raise ValueError(
-            f"`renyi_alpha` must be finite and not negative, not {alpha}: below 0 it is no bound."
+            f"`renyi_alpha` must be finite and at least 0, not {alpha}: below 0 nothing is bounded."
         )
     if alpha != 1 and particles < 2:
         raise ValueError(

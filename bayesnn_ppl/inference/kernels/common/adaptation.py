@@ -130,10 +130,10 @@ def variance_windows(num_warmup: int) -> tuple[int, tuple[int, ...]]:
     """When a warm-up estimates variances: `(first, ends)`.
 
     Draws from `first` on are collected; at each of `ends` (a count of draws made) the estimate
-    is taken and collection starts anew. Stan's schedule: 75 draws for the step size alone,
+    is taken and collection restarts. Stan's schedule: 75 draws for the step size alone,
     windows of 25, 50, 100, ... draws, the last one stretched, and 50 draws for the step size at
     the last variances; shorter warm-ups keep 15 % before and 10 % after. Below 20 draws there
-    is no window.
+    is not a window.
     """
     if num_warmup < 20:
         return num_warmup, ()

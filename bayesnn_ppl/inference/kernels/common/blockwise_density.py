@@ -1,4 +1,4 @@
-"""The log density of a program, evaluated a block of rows at a time, in the memory of one block."""
+"""The log density of a model, evaluated a block of rows at a time, in the memory of one block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ class BlockwiseDensity(Density):
 
     @classmethod
     def of(cls, density: Density, rows_at_once: int) -> Self:
-        """Of the same program, in the same coordinates.
+        """Of the same model, in the same coordinates.
 
         Raises:
-            ValueError: the program is not run on `(x, y)`, or is no sum over rows.
+            ValueError: the model is not run on `(x, y)`, or is not a sum over rows.
         """
         if len(density.args) != 2 or density.kwargs or density.args[1] is None:
             raise ValueError(
-                "`rows_at_once` is for programs of the arguments `(x, y)`, both given: blocks are "
+                "`rows_at_once` is for models of the arguments `(x, y)`, both given: blocks are "
                 "cut out of both."
             )
         x, y = density.args

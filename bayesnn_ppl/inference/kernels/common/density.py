@@ -1,4 +1,4 @@
-"""The log density of a program, as a function of one vector of unconstrained coordinates."""
+"""The log density of a model, as a function of one vector of unconstrained coordinates."""
 
 import functools
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ type Terms = dict[str, Any]
 
 @dataclass(frozen=True)
 class Density:
-    """A program given its data, in NumPyro's unconstrained coordinates θ ∈ R^d.
+    """A model given its data, in NumPyro's unconstrained coordinates θ ∈ R^d.
 
     Attributes:
-        model, args, kwargs: the program and what it is called with.
+        model, args, kwargs: the model and what it is called with.
         unravel: vector (d,) -> site name -> unconstrained value.
         dimension: d.
     """
@@ -41,7 +41,7 @@ class Density:
         return cls(model, args, kwargs, unravel, vector.shape[0])
 
     def terms(self, vector: Any) -> Terms:
-        """Site -> its log densities, element by element, scaled as the program scales them.
+        """Site -> its log densities, element by element, scaled as the model scales them.
 
         The likelihood has one for each row and a prior one for each of its coordinates, so that
         differences between two points can be formed one by one: in float32 the spacing of numbers
@@ -120,7 +120,7 @@ def _compensated_sum(array: Any) -> tuple[Any, Any]:
 
     Nothing is reshaped, so that rows on several devices stay there.
     """
-    # A program's factor may be a whole number, or of bfloat16.
+    # A model's factor may be an integer, or of bfloat16.
     array = jnp.asarray(array, jnp.result_type(array, jnp.float32))
     zero = jnp.zeros((), array.dtype)
     return jax.lax.reduce(

@@ -1,4 +1,4 @@
-"""The potential of a program on a minibatch of its rows, at full scale and at a temperature."""
+"""The potential of a model on a minibatch of its rows, at full scale and at a temperature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import jax
 
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.modeling.temperature import SiteWeights
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = ["MinibatchDensity", "MinibatchGradient", "full_gradient"]
 
 
 @dataclass(frozen=True)
 class MinibatchDensity:
-    """The program as a function of its rows.
+    """The model as a function of its rows.
 
     On B of N rows, with log J the Jacobians of constrained sites,
 
@@ -24,7 +24,7 @@ class MinibatchDensity:
     so that exp(-U/T) is the density of [p(D|θ) p(θ)]^{1/T} in unconstrained coordinates.
 
     Attributes:
-        model: the program, of (x, y); it sees the minibatch as its data.
+        model: the NumPyro model, of (x, y); it sees the minibatch as its data.
         rows: N.
         unravel, dimension: as in `Density`.
     """
@@ -36,7 +36,7 @@ class MinibatchDensity:
 
     @classmethod
     def of(cls, density: Density, rows: int) -> "MinibatchDensity":
-        """Of the same program, in the same coordinates."""
+        """Of the same model, in the same coordinates."""
         return cls(density.model, rows, density.unravel, density.dimension)
 
     def terms(
@@ -56,10 +56,10 @@ class MinibatchDensity:
             x, y: the minibatch, with leading axis B.
             temperature: T, shape ().
             share: the part of the prior that counts, where several minibatches make one.
-            key: of a program that is random in training; with none it is refused.
+            key: of a model that is random in training; with none it is refused.
         """
         weights = SiteWeights(
-            self.model if key is None else KeyedProgram(self.model, key),
+            self.model if key is None else KeyedModel(self.model, key),
             data=share * self.rows / x.shape[0],
             share=share,
             temperature=temperature,
@@ -76,13 +76,13 @@ class MinibatchGradient:
     """θ -> ∇Û(θ), shape (d,), on one minibatch; `potential` is Û itself.
 
     Attributes:
-        density: the program.
+        density: the model.
         fetch: the number of a part -> its rows (x, y).
         parts: how many parts the minibatch has; they are gone through one after another, in the
             memory of one.
         share: what a part counts of the whole, 1/parts.
         temperature: T.
-        key: of a program that is random in training: one noise a minibatch, at any position.
+        key: of a model that is random in training: one noise a minibatch, at any position.
     """
 
     density: MinibatchDensity

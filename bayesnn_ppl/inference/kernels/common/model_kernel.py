@@ -1,4 +1,4 @@
-"""What all kernels of this package share: from a program to a density, from one chain to many."""
+"""What all kernels of this package share: from a model to a density, from one chain to many."""
 
 import copy
 from abc import abstractmethod
@@ -24,7 +24,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 from numpyro.util import is_prng_key
 
-from bayesnn_ppl.core.arguments import readable, whole_number
+from bayesnn_ppl.core.arguments import integer, readable
 from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDensity
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.modeling.training_noise import clean
@@ -40,7 +40,7 @@ _EXACT = (HMC, NUTS, BarkerMH, AIES, ESS, SA, MixedHMC, DiscreteGibbs, CustomGib
 
 @readable
 class ModelKernel(MCMCKernel):
-    """A Markov kernel on the posterior of a NumPyro program.
+    """A Markov kernel on the posterior of a NumPyro model.
 
     A subclass gives two pure functions: `_start`, the state at a point, and `_draw`, one draw.
     Both see one chain; keys of many chains are batched here, as NumPyro's "vectorized" wants it.
@@ -74,13 +74,12 @@ class ModelKernel(MCMCKernel):
     ) -> None:
         if not callable(model):
             raise TypeError(
-                f"{type(self).__name__} takes a NumPyro program, a function of (x, y), "
-                f"not {model!r}."
+                f"{type(self).__name__} takes a NumPyro model, a function of (x, y), not {model!r}."
             )
         self._model, self.init_strategy = model, init_strategy
         if rows_at_once is not None:
             what = f"`rows_at_once` of {type(self).__name__}"
-            rows_at_once = whole_number(rows_at_once, what, at_least=1)
+            rows_at_once = integer(rows_at_once, what, at_least=1)
         self.rows_at_once = rows_at_once  # at most, of the data; None for all
         self._num_warmup: int | None = None
         self._postprocess: Any = None
@@ -150,7 +149,7 @@ class ModelKernel(MCMCKernel):
         model_args: tuple[Any, ...],
         model_kwargs: Mapping[str, Any],
     ) -> Any:
-        """Take in the length of the warm-up and the program's sites, as `init` does.
+        """Take in the length of the warm-up and the model's sites, as `init` does.
 
         Returns:
             `init_params`, or a point that NumPyro found where that is None.

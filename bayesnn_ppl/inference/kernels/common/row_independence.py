@@ -1,7 +1,7 @@
-"""Whether the density of a program is a sum over rows, judged by shapes alone.
+"""Whether the density of a model is a sum over rows, judged by shapes alone.
 
-A minibatch is all that a program sees of its data. One whose density looks at other rows, such as
-`x - x.mean(0)`, would sample something else without a word: it must be found out beforehand.
+A minibatch is all that a model sees of its data. One whose density looks at other rows, such as
+`x - x.mean(0)`, would sample something else silently: it must be found out beforehand.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from jax.interpreters import partial_eval
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
 from bayesnn_ppl.modeling.temperature import SiteWeights
-from bayesnn_ppl.modeling.training_noise import KeyedProgram
+from bayesnn_ppl.modeling.training_noise import KeyedModel
 
 __all__ = ["check_rows_independent"]
 
-# As many rows as no other axis of a program is likely to have: a prime, so that an axis which
+# As many rows as no other axis of a model is likely to have: a prime, so that an axis which
 # holds the rows and others together has a size that it divides.
 _ROWS = 10_007
 # Operations that keep the rows' axis and mix along it, and the parameter that names their axis.
@@ -36,7 +36,7 @@ _ALONG = {
 def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
     """Raise ValueError unless each row's log density depends on no other row.
 
-    The program is traced, not run, on `_ROWS` rows of the kind of x and y. An operation through
+    The model is traced, not run, on `_ROWS` rows of the kind of x and y. An operation through
     which the rows' axis disappears, or is sorted or added up along, mixes rows.
 
     Raises:
@@ -44,11 +44,11 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
             the data, or a site inside it has not one log density for each row.
     """
     # With a key, so that a random transformation of the rows is looked through as well.
-    weights = SiteWeights(KeyedProgram(density.model, jax.random.key(0)), data=1.0)
+    weights = SiteWeights(KeyedModel(density.model, jax.random.key(0)), data=1.0)
 
     def terms(vector: Any, x: Any, y: Any) -> Any:
-        program = Density(weights, (x, y), {}, density.unravel, density.dimension)
-        return program.terms(vector)
+        whole = Density(weights, (x, y), {}, density.unravel, density.dimension)
+        return whole.terms(vector)
 
     def many(array: Any) -> Any:
         return jax.ShapeDtypeStruct((_ROWS, *array.shape[1:]), array.dtype)
@@ -70,9 +70,9 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
         else:
             continue
         raise ValueError(
-            f"The site `{name}` depends on the data but {problem}, so that minibatches cannot "
+            f"The site `{name}` depends on the data but {problem}, so minibatches cannot "
             "stand for them. Put it inside the plate, row by row, or compute what it needs of the "
-            "data outside the program."
+            "data outside the model."
         )
 
 
@@ -161,7 +161,7 @@ def _look(equation: Any, inputs: list[Any]) -> None:
 
 def _mixes(operation: str) -> str:
     return (
-        f"The program's density mixes the rows of its data, in an operation `{operation}`: with "
+        f"The model's density mixes the rows of its data, in an operation `{operation}`: with "
         "minibatches it would be another density. Compute means, scales and the like outside the "
-        "program, and let it treat every row by itself."
+        "model, and let it treat every row by itself."
     )

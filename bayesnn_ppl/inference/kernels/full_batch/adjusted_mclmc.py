@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
@@ -63,7 +63,7 @@ class AdjustedMCLMC(MetropolisKernel):
     `length_factor` · √d. Everything is tuned for each chain apart.
 
     Args:
-        model: a NumPyro program of `(x, y)` with at least two unconstrained coordinates.
+        model: a NumPyro model of `(x, y)` with at least two unconstrained coordinates.
         step_size: ε, where the warm-up starts, in preconditioned coordinates.
         adapt_step_size: whether the warm-up changes it.
         target_accept: wanted mean acceptance probability, between 0 and 1.
@@ -75,7 +75,7 @@ class AdjustedMCLMC(MetropolisKernel):
             whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
-        TypeError, ValueError: an argument is out of range, or the program has one coordinate.
+        TypeError, ValueError: an argument is out of range, or the model has one coordinate.
 
     References:
         Robnik, Cohn-Gordon and Seljak (2025), Metropolis adjusted microcanonical Hamiltonian
@@ -110,7 +110,7 @@ class AdjustedMCLMC(MetropolisKernel):
         )
         self._length = None if length is None else positive(length, "`length` of AdjustedMCLMC")
         self._length_factor = positive(length_factor, "`length_factor` of AdjustedMCLMC")
-        self._max_steps = whole_number(max_steps, "`max_steps` of AdjustedMCLMC", at_least=1)
+        self._max_steps = integer(max_steps, "`max_steps` of AdjustedMCLMC", at_least=1)
         self._preconditioning = microcanonical.check_preconditioning(
             preconditioning, "AdjustedMCLMC"
         )
@@ -200,7 +200,7 @@ class AdjustedMCLMC(MetropolisKernel):
         )
 
     def _adopt(self, adaptation: Adaptation) -> Adaptation:
-        """Scales and L from the window's variances; the step size starts anew near where it was."""
+        """Scales and L from the window's variances; the step size restarts near where it was."""
         variance = adaptation.moments.variance()
         spread = jnp.sqrt(jnp.sum(variance))
         step_size = adaptation.step_size

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 from numpyro.util import is_prng_key
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import Decision, fraction, metropolis
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
@@ -59,7 +59,7 @@ class ChEES(ModelKernel):
     and L, and its discretisation error is O(ε²) in H. L = ⌈t/ε⌉ with t = (1 - j + j u) T is the
     same for all chains, so that none waits for another; u runs through the Halton sequence.
 
-    During the warm-up log T climbs the estimated gradient of ChEES by Adam, and dual averaging
+    During the warm-up log T follows the estimated gradient of ChEES by Adam, and dual averaging
     brings the harmonic mean of the chains' acceptance probabilities to its target. Afterwards
     both are fixed at their averages. On N(0, M⁻¹) with full jitter the optimum is T = 2.25,
     where tan 2T = 2T.
@@ -68,7 +68,7 @@ class ChEES(ModelKernel):
     `numpyro.infer.MCMC` use `chain_method="vectorized"`.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: ε at the start of the warm-up, or without one always.
         trajectory_length: T at the start of the warm-up, in the time that ε counts; None starts
             at one leapfrog step. Needed when there is no warm-up.
@@ -124,7 +124,7 @@ class ChEES(ModelKernel):
                 f"`jitter` of ChEES must be between 0 and 1, not {jitter}: it is the share of the "
                 "trajectory that varies."
             )
-        self._max_leapfrogs = whole_number(max_leapfrogs, "`max_leapfrogs` of ChEES", at_least=1)
+        self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of ChEES", at_least=1)
         self._learning_rate = positive(learning_rate, "`learning_rate` of ChEES")
         if mass not in ("identity", "diagonal"):
             raise ValueError(f'`mass` of ChEES must be "identity" or "diagonal", not {mass!r}.')

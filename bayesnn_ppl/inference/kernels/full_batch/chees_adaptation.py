@@ -107,7 +107,7 @@ def chees_gradient(before: Any, after: Any, velocity: Any, length: Any, accept_p
 def shared_acceptance(accept_prob: Any, finite: Any) -> Any:
     """What the step size is adapted by: the harmonic mean over chains.
 
-    A harmonic mean is small when one chain's acceptance is, so that no chain is left stuck.
+    A harmonic mean is small when one chain's acceptance is, so no chain is left stuck.
     Proposals that are not finite count in proportion instead: a region without density, into
     which some chain steps in most draws, would otherwise shrink the step size for ever.
     """
@@ -149,11 +149,11 @@ def adapt(
     )
     mean_square = squares / (1 - _ADAM_DECAY ** jnp.maximum(updates, 1))
     tiny = jnp.finfo(gradient.dtype).tiny
-    climb = learning_rate * gradient / jnp.sqrt(jnp.maximum(mean_square, tiny))
+    change = learning_rate * gradient / jnp.sqrt(jnp.maximum(mean_square, tiny))
     # A step that is accepted is shorter than the posterior is wide: no need to begin below it.
     floor = jnp.where(acceptance > 0.5 * target_accept, jnp.log(step_size), -jnp.inf)
     ceiling = jnp.log(jnp.maximum(step_size, tiny) * max_leapfrogs)
-    log_length = jnp.clip(learned.log_length + climb, floor, jnp.maximum(ceiling, floor))
+    log_length = jnp.clip(learned.log_length + change, floor, jnp.maximum(ceiling, floor))
     weight = jnp.maximum(updates, 1) ** -0.5
     averaged = weight * log_length + (1 - weight) * learned.averaged_log_length
     adapted = learned._replace(
@@ -175,8 +175,8 @@ def _new_variances(
     """Collect the draws of all chains; at the end of a window take their variances for the mass.
 
     A step is limited by the narrowest direction in units of `scale`, a trajectory is as long as
-    the widest: both are carried over to the new units, and their averages begin anew. In these
-    units the widest is 1 or more, and a trajectory that long begins at π/2, because the climb to
+    the widest: both are carried over to the new units, and their averages restart. In these
+    units the widest is 1 or more, and a trajectory that long begins at π/2, because the way to
     it is slow where few chains make a noisy gradient.
     """
     moments: Any = learned.moments

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
@@ -66,10 +66,10 @@ class HMC(ModelKernel):
     """Hamiltonian Monte Carlo on the whole data, lean: one gradient a leapfrog, nothing else.
 
     Momenta are drawn anew for each draw, the trajectory's length is yours, and a rejected proposal
-    repeats the state. The law is exp(-U(θ)) of the program, with whatever temperature it has.
+    repeats the state. The target is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: ε > 0; where the adaptation begins, or, without it, the step of all draws.
         trajectory_length: τ > 0; L = ⌈τ/ε⌉ leapfrogs.
         num_leapfrogs: L ≥ 1, whatever the step size.
@@ -140,7 +140,7 @@ class HMC(ModelKernel):
         if trajectory_length is not None:
             trajectory_length = positive(trajectory_length, "The trajectory length of HMC")
         if num_leapfrogs is not None:
-            num_leapfrogs = whole_number(num_leapfrogs, "num_leapfrogs of HMC", at_least=1)
+            num_leapfrogs = integer(num_leapfrogs, "num_leapfrogs of HMC", at_least=1)
         if prior_variance is not None:
             prior_variance = positive(prior_variance, "The prior variance of HMC")
         self._trajectory_length, self._num_leapfrogs = trajectory_length, num_leapfrogs

@@ -25,7 +25,7 @@ def mala_proposal(
         log ratio = U(θ) - U(θ') + ½|ξ|² - ½|ξ'|²,    ξ' = (θ - θ' + η ∇U(θ'))/√(2η)
 
     where ξ' is the noise that leads back. It is one leapfrog of HMC with unit mass, ε = √(2η)
-    and momentum ξ, whose final momentum is -ξ'. The law exp(-U) is invariant; any temperature is
+    and momentum ξ, whose final momentum is -ξ'. The target exp(-U) is invariant; any temperature is
     part of U. The log ratio is O(η^{3/2}).
 
     Args:
@@ -53,10 +53,10 @@ def mala_proposal(
 class MALA(MetropolisKernel):
     """Langevin proposals on the whole data, with an accept step: HMC with one leapfrog.
 
-    The law is exp(-U(θ)) of the program, with whatever temperature it has.
+    The target is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: η > 0 of the drift η∇U; ε = √(2η) is the step of the equal HMC.
         adapt_step_size: search and then dual averaging of √(2η) in the warm-up.
         target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1);

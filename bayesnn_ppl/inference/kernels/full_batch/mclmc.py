@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
@@ -29,14 +29,14 @@ class MCLMC(ModelKernel):
     """Unadjusted microcanonical Langevin Monte Carlo.
 
     Microcanonical dynamics (`microcanonical.py`) whose velocity is partly forgotten, at the
-    rate 1/L. Every draw is kept: there is no accept step, and the law is that of the posterior
-    (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the bias goes
-    with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian
+    rate 1/L. Every draw is kept: there is no accept step, and the stationary distribution is
+    the posterior (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the
+    bias goes with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian
     posteriors v bounds it whatever their dimension and scales (Robnik and Seljak 2024,
-    arXiv:2412.08876). Measured on a standard Gaussian, d = 50: variances too small by the part
-    0.25 v^{1/3}; on one of condition number 1000, 2 % at v = 5e-4, and at v = 0.1 10 % on average
-    and up to a factor of 2 in single coordinates. `energy_variance_end=0.1` is MILE's, for
-    networks; give 5e-4 where moments have to be right. `AdjustedMCLMC` has no bias.
+    arXiv:2412.08876). Measured on a standard Gaussian, d = 50: variances too small by the part 0.25
+    v^{1/3}; on one of condition number 1000, 2 % at v = 5e-4, and at v = 0.1 10 % on average and up
+    to a factor of 2 in single coordinates. `energy_variance_end=0.1` is MILE's, for networks; give
+    5e-4 where moments have to be right. `AdjustedMCLMC` has no bias.
 
     The warm-up has three phases, parts of its `num_warmup × steps_per_draw` steps:
 
@@ -54,7 +54,7 @@ class MCLMC(ModelKernel):
     A move whose energy is not finite is undone and the velocity drawn anew.
 
     Args:
-        model: a NumPyro program of `(x, y)` with at least two unconstrained coordinates.
+        model: a NumPyro model of `(x, y)` with at least two unconstrained coordinates.
         steps_per_draw: steps of one draw, two gradients each.
         step_size: ε, where the warm-up starts, in preconditioned coordinates.
         adapt_step_size: whether the warm-up changes it.
@@ -65,14 +65,14 @@ class MCLMC(ModelKernel):
         length_factor: of phase 3.
         refreshments_per_length: refresh the velocity this often on a way of length L, and not
             after every step, where that is rarer: every refreshment costs a vector of normals,
-            which is dear beside the gradient of a small network. Each leaves the law invariant
-            whatever its interval, and on Gaussians 2, 4, 10 and every step give equal ESS. None:
-            after every step. No interval spans two draws.
+            which is expensive next to the gradient of a small network. Each leaves the target
+            invariant whatever its interval, and on Gaussians 2, 4, 10 and every step give equal
+            ESS. None: after every step. No interval spans two draws.
         rows_at_once: the most rows of the data that a gradient looks at together, for data whose
             whole gradient would not fit into memory; it is added up over blocks. None for all.
 
     Raises:
-        TypeError, ValueError: an argument is out of range, or the program has one coordinate.
+        TypeError, ValueError: an argument is out of range, or the model has one coordinate.
 
     References:
         Robnik, De Luca, Silverstein and Seljak (2023), arXiv:2212.08549; Robnik and Seljak
@@ -101,7 +101,7 @@ class MCLMC(ModelKernel):
         rows_at_once: int | None = None,
     ) -> None:
         super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
-        self._steps_per_draw = whole_number(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
+        self._steps_per_draw = integer(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
         self._step_size = positive(step_size, "`step_size` of MCLMC")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of MCLMC")
         self._length = None if length is None else positive(length, "`length` of MCLMC")
@@ -126,9 +126,7 @@ class MCLMC(ModelKernel):
         self._refreshments_per_length = (
             None
             if refreshments_per_length is None
-            else whole_number(
-                refreshments_per_length, "`refreshments_per_length` of MCLMC", at_least=1
-            )
+            else integer(refreshments_per_length, "`refreshments_per_length` of MCLMC", at_least=1)
         )
 
     def _start(self, key: Any, z: Any, density: Density) -> MCLMCState:

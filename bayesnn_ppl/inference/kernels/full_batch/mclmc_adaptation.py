@@ -81,7 +81,7 @@ def batch_time(all_draws: Any, single: Any, double: Any, length: int) -> Any:
     """The mean over coordinates of n/ESS, from variances of batch means; shape ().
 
     The variance of means of b consecutive values is τ/b times that of the values, τ = n/ESS,
-    less a term of order 1/b²; 2 τ̂_{2b} - τ̂_b is free of it. Per coordinate the sixteen batches are
+    minus a term of order 1/b²; 2 τ̂_{2b} - τ̂_b is free of it. Per coordinate the sixteen batches are
     few, but the mean over coordinates is not noisy. Unlike a chain kept for its
     autocovariances, batch means need memory of a few vectors however long the chain is, and
     see all coordinates.

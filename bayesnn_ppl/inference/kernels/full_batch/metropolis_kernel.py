@@ -61,7 +61,7 @@ class MetropolisKernel(ModelKernel):
     A subclass says where a chain begins, what it proposes, and how it adapts.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: where the adaptation begins, or the step of all draws.
         adapt_step_size: whether the warm-up changes it.
         target_accept: the mean acceptance probability that the adaptation aims at, in (0, 1).

@@ -82,7 +82,7 @@ def refresh(velocity: Any, noise: Any, time: Any, length: Any) -> Any:
 
     u' = (u + ν z)/|u + ν z|,    ν = √((e^{2t/L} - 1)/d)
 
-    The law of the velocity stays uniform on the sphere for every ν. The direction decays as
+    The velocity stays uniformly distributed on the sphere for every ν. The direction decays as
     e^{-t/L}; half a step is t = ε/2, where ν is the √((e^{ε/L} - 1)/d) of the papers.
 
     Args:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import positive, whole_number
+from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import DualAveraging
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
@@ -28,7 +28,7 @@ class Rung(Density):
     """A density at a temperature of the whole posterior: own sites count with weight β = 1/T.
 
     The Jacobians of constrained sites keep weight 1, so that a rung is [p(y|θ) p(θ)]^β in the
-    program's own coordinates, as `cold` has it.
+    model's own coordinates, as `cold` has it.
 
     Attributes:
         inverse_temperature: β, shape (); may be traced.
@@ -42,7 +42,7 @@ class Rung(Density):
         return {name: self.inverse_temperature * term for name, term in own.items()} | jacobians
 
     def parts(self, terms: Terms, vector: Any) -> tuple[Terms, Terms]:
-        """The terms of the program's own sites, and those of the Jacobians."""
+        """The terms of the model's own sites, and those of the Jacobians."""
         latents = self.unravel(vector)
         found = {name: _JACOBIAN.search(name) for name in terms}
         jacobians = {name for name, match in found.items() if match and match[1] in latents}
@@ -105,7 +105,7 @@ class ParallelTempering(ModelKernel):
 
         min(1, exp((1/T_k - 1/T_{k+1}) (log p(y, θ_{k+1}) - log p(y, θ_k))))
 
-    in the program's own coordinates. It leaves the product of all p_k invariant, for any step
+    in the model's own coordinates. It leaves the product of all p_k invariant, for any step
     sizes. HMC takes L leapfrogs, L uniform on 1, ..., `num_leapfrogs` and the same for all
     temperatures; every temperature adapts a step size of its own in the warm-up.
 
@@ -113,7 +113,7 @@ class ParallelTempering(ModelKernel):
     T_K lowers to about 1, and neighbours are near enough to exchange (look at `swap_prob`).
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         temperatures: T₁ = 1, ..., T_K, increasing.
         num_leapfrogs: the most leapfrogs of a draw.
         step_size: at T = 1 at the start of the warm-up, or without one always; at T it is √T
@@ -159,7 +159,7 @@ class ParallelTempering(ModelKernel):
                 f"rise to at least one other, such as (1, 2, 4); not {ladder}."
             )
         self._temperatures = ladder
-        self._num_leapfrogs = whole_number(
+        self._num_leapfrogs = integer(
             num_leapfrogs, "`num_leapfrogs` of ParallelTempering", at_least=1
         )
         self._step_size = positive(step_size, "`step_size` of ParallelTempering")

@@ -40,11 +40,11 @@ class RandomWalk(MetropolisKernel):
     """Random-walk Metropolis with Gaussian proposals: no gradient, one density a draw.
 
     The number of draws it needs grows with the dimension, HMC's with its fourth root: fit for a
-    few parameters, and for showing what gradients are worth. The law is exp(-U(θ)) of the
-    program, with whatever temperature it has.
+    few parameters, and for showing what gradients are worth. The target is exp(-U(θ)) of the
+    model, with whatever temperature it has.
 
     Args:
-        model: a NumPyro program.
+        model: a NumPyro model.
         step_size: s > 0, the standard deviation of a proposal in each unconstrained coordinate.
         adapt_step_size: in the warm-up, after draw t with acceptance α,
             log s ← log s + (α - target)/√t  (Robbins and Monro).

@@ -49,15 +49,15 @@ def adaptive_rates(thermostat: Any, friction: Any) -> tuple[Any, Any]:
 class ATMC(ThermostatKernel):
     """Adaptive thermostat Monte Carlo: added noise makes way for that of the gradients.
 
-    Its law is exp(-U/T), under gradient noise of unknown size that is Gaussian, alike everywhere
+    Its target is exp(-U/T), under gradient noise of unknown size that is Gaussian, alike everywhere
     and independent between coordinates; see the module for the proof. Integrated by the splitting
-    of `thermostat_step`, of second order in h. Beside SGNHT's, its friction is not higher than
-    it needs to be, and never negative.
+    of `thermostat_step`, of second order in h. Compared with SGNHT's, its friction is not
+    higher than it needs to be, and never negative.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         momentum_decay: β in [0, 1): the friction wanted is γ = (1 - β)/h.
-        thermostat_mass: Q > 0; the thermostats' own law is N(B, T/Q), and the default
+        thermostat_mass: Q > 0; the thermostats' own distribution is N(B, T/Q), and the default
             Q = 100 T/γ² makes them fluctuate by a tenth of γ.
         **settings: those of `StochasticGradientKernel`: step_size, batch_size, steps_per_draw,
             temperature, noise, preconditioner, gradient, minibatches, sub_batches, init_strategy.

@@ -31,11 +31,11 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.state import (
 __all__ = ["StepSettings", "StochasticGradientKernel", "StochasticGradientState", "WholeData"]
 
 _AT_ONCE = 1024  # rows of a full gradient
-_NOISE = 0x6E6F6973  # stream of what a program draws in training
+_NOISE = 0x6E6F6973  # stream of what a model draws in training
 
 
 def step_key(key: Any, number: Any) -> Any:
-    """The key of a program's noise in one step, of a draw's own key and the step's number in it."""
+    """The key of a model's noise in one step, of a draw's own key and the step's number in it."""
     return jax.random.fold_in(jax.random.fold_in(key, _NOISE), number)
 
 
@@ -46,7 +46,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
     a gradient that it keeps from step to step the field `gradient`.
 
     Args:
-        model: a NumPyro program of `(x, y)`. It is run on the minibatch as its data, with the
+        model: a NumPyro model of `(x, y)`. It is run on the minibatch as its data, with the
             likelihood times N/B.
         step_size: ε > 0, a number or a schedule `step -> ε`.
         batch_size: B rows a step. With B = N every step has the gradient of all the data.
@@ -63,7 +63,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
         init_strategy: NumPyro's, where `MCMC` of NumPyro starts the chain.
 
     Raises:
-        TypeError, ValueError: an argument is out of range, or, when the program first runs, it is
+        TypeError, ValueError: an argument is out of range, or, when the model first runs, it is
             not one that minibatches can be taken of.
     """
 
@@ -271,7 +271,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
     def _minibatch_gradient(
         self, data: WholeData, rows: Any, settings: StepSettings, key: Any
     ) -> MinibatchGradient:
-        """∇Û on the rows, shape (shards, B/shards), with any noise of the program by `key`."""
+        """∇Û on the rows, shape (shards, B/shards), with any noise of the model by `key`."""
         parts = rows.reshape(rows.shape[0], self.sub_batches, -1)
         # Every row once, in the order of the data: nothing to gather.
         whole = self._given is None and parts.shape[1] == 1 and rows.size == data.x.shape[0]

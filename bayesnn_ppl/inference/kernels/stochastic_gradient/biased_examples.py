@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
-from bayesnn_ppl.core.arguments import whole_number
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StepSettings,
@@ -41,7 +41,7 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
     of long trajectories.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         num_leapfrogs: L, leapfrogs from one momentum to the next.
         **settings: those of `StochasticGradientKernel`.
 
@@ -59,7 +59,7 @@ class BiasedMinibatchHMC(StochasticGradientKernel):
     ) -> None:
         super().__init__(model, **settings)
         what = "`num_leapfrogs` of BiasedMinibatchHMC"
-        self._num_leapfrogs = whole_number(num_leapfrogs, what, at_least=1)
+        self._num_leapfrogs = integer(num_leapfrogs, what, at_least=1)
 
     def _begin(
         self, position: Any, normal: Any, settings: StepSettings, gradient: Any
@@ -96,11 +96,11 @@ class BiasedMinibatchMetropolis(StochasticGradientKernel):
         θ' = θ + √ε M^{-1/2} ξ,  accepted with probability min(1, exp(-(Û(θ') - Û(θ))/T))
 
     Û, of the step's minibatch, is unbiased for U, but min and exp are not linear: a difference
-    with an error of standard deviation s is taken too often, and the law is too wide, the more so
-    the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
+    with an error of standard deviation s is taken too often, and the draws are too wide, the more
+    so the larger s is. It is right only where the minibatch is all the data: `batch_size` N.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         **settings: those of `StochasticGradientKernel`.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 
 __all__ = ["SVRG", "Anchor", "ControlVariate", "GradientEstimator", "Minibatch", "check_estimator"]
 
@@ -173,14 +173,14 @@ class ControlVariate(_Anchored):
 
 @dataclass(frozen=True)
 class SVRG(_Anchored):
-    """An anchor that follows the chain, set anew after every `every` steps.
+    """An anchor that follows the chain, reset after every `every` steps.
 
     Args:
         every: steps from one full gradient to the next; those of an epoch make the cost three
             minibatch gradients a step.
 
     Raises:
-        TypeError, ValueError: `every` is no whole number, or below 1.
+        TypeError, ValueError: `every` is not an integer, or below 1.
 
     References:
         Johnson and Zhang (2013); Dubey et al. (2016), arXiv:1604.08139 (SVRG-LD).
@@ -189,7 +189,7 @@ class SVRG(_Anchored):
     every: int
 
     def __post_init__(self) -> None:
-        whole_number(self.every, "`every` of SVRG", at_least=1)
+        integer(self.every, "`every` of SVRG", at_least=1)
 
     def _due(self, index: Any, warmup_steps: int) -> Any:
         return (jnp.remainder(index, self.every) == 0) & (index > 0)

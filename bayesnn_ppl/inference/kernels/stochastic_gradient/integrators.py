@@ -2,7 +2,7 @@
 
 All of them sample exp(-U(θ)/T), and the momenta N(0, T M), as their step goes to zero. The words
 are the same for each: the step size ε is h², on the summed loss; the momentum decay β is what a
-step leaves of a momentum, so that the friction is γ = (1 - β)/h to first order; M is diagonal.
+step leaves of a momentum, so the friction is γ = (1 - β)/h to first order; M is diagonal.
 """
 
 from typing import Any
@@ -53,7 +53,7 @@ def symplectic_euler_step(
 
         Var(θ) = F T/λ,  Var(M^{-1/2} m') = F 2T/(1 + β),  F = 1/(1 - ελ/(2(1 + β)))
 
-    so that the law of θ is of second order in h = √ε, and it is stable for ελ < 2(1 + β). With
+    so the bias of θ is of second order in h = √ε, and the step is stable for ελ < 2(1 + β). With
     β = 0 it is SGLD, whose F = 1/(1 - ελ/2).
 
     Args:
@@ -129,7 +129,7 @@ def baoab_step(
         O: m ← β m + √(T(1 - β²)) M^{1/2} ξ        then A, and B with the gradient at the end
 
     For a Gaussian, Var(θ) = T/λ at every stable step (ελ < 4), and Var(M^{-1/2} m) is
-    T(1 - ελ/4). In general the law of θ is of second order in h = √ε, and of fourth in the
+    T(1 - ελ/4). In general the bias of θ is of second order in h = √ε, and of fourth in the
     limit of much friction.
 
     Args:
@@ -244,7 +244,7 @@ def leimkuhler_matthews_step(
         θ' = θ - ε M⁻¹ ∇U(θ) + √(2εT) M^{-1/2} ½(ξ_n + ξ_{n+1})
 
     For a Gaussian, Var(θ) = T/λ at every stable step (ελ < 2), where SGLD has a factor
-    1/(1 - ελ/2); in general the law of θ is of second order in ε. It is BAOAB with β = 0 and
+    1/(1 - ελ/2); in general the bias of θ is of second order in ε. It is BAOAB with β = 0 and
     step size 2ε.
 
     Args:
@@ -264,5 +264,5 @@ def leimkuhler_matthews_step(
 
 
 def fluctuate(momentum: Any, noise: Any, decay: Any, temperature: Any, mass: Any) -> Any:
-    """β m + √(T(1 - β²)) M^{1/2} ξ: the Ornstein-Uhlenbeck process of the law N(0, T M)."""
+    """β m + √(T(1 - β²)) M^{1/2} ξ: the Ornstein-Uhlenbeck process around N(0, T M)."""
     return decay * momentum + jnp.sqrt(temperature * (1 - decay**2) * mass) * noise

@@ -52,12 +52,12 @@ class LangevinVariables(NamedTuple):
 class Langevin(StochasticGradientKernel):
     """Langevin dynamics on minibatch gradients, one of them a step.
 
-    Its law is exp(-U/T) up to the integrator's bias and that of the minibatch noise: noise of
+    Its target is exp(-U/T), up to the integrator's bias and that of the minibatch noise: noise of
     covariance V in the gradient adds εV to the momentum's 2T(1 - β)M of a step, as if T were
     larger by εV/(2(1 - β)M).
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         integrator: how a step of length h = √ε is made. On a Gaussian, for a curvature λ:
 
             * "BAOAB": Var(θ) = T/λ exactly; in general the least bias. The default.
@@ -100,7 +100,7 @@ class Langevin(StochasticGradientKernel):
         if integrator == "leimkuhler_matthews":
             if momentum_decay is not None:
                 raise ValueError(
-                    "Leimkuhler-Matthews is the limit without momentum, so that `momentum_decay="
+                    "Leimkuhler-Matthews is the limit without momentum, so `momentum_decay="
                     f"{momentum_decay!r}` would change nothing. Leave it out, or choose "
                     '`integrator="BAOAB"`.'
                 )

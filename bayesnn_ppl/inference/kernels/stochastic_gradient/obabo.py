@@ -60,13 +60,14 @@ def obabo_step_with_work(
 
         log ratio = -(U(θ_L) - U(θ_0) + Σ (K after - K before each leapfrog))/T,   K = ½ mᵀM⁻¹m
 
-    is that of Metropolis and Hastings for the law exp(-U/T) N(m; 0, T M), with U of all the data.
+    is that of Metropolis and Hastings for the target exp(-U/T) N(m; 0, T M), with U of all the
+    data.
 
     Args:
         As for `integrators.obabo_step`.
 
     Returns:
-        `(position, momentum, gradient, work)`: work is K after less K before, shape ().
+        `(position, momentum, gradient, work)`: work is K after minus K before, shape ().
 
     References:
         Garriga-Alonso and Fortuin (2021), arXiv:2102.01691; Bussi and Parrinello (2007).
@@ -84,7 +85,7 @@ def obabo_step_with_work(
 
 
 class OBABO(StochasticGradientKernel):
-    """Langevin dynamics on minibatches whose law is exactly exp(-U/T), whatever the step size.
+    """Langevin dynamics on minibatches whose target is exactly exp(-U/T), whatever the step size.
 
     A draw is a trajectory of `steps_per_draw` steps with an accept step at its end, for which the
     potential is computed on the whole data, at both ends. A rejected trajectory repeats the draw,
@@ -93,7 +94,7 @@ class OBABO(StochasticGradientKernel):
     step size and with 1/B. The statistic `acceptance_rate` tells.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         step_size: ε = h² > 0, a number: what changes on the way is not the same going back.
         momentum_decay: β in [0, 1).
         temperature: T > 0, a number.
@@ -136,7 +137,7 @@ class OBABO(StochasticGradientKernel):
         if self.preconditioner.always:
             raise ValueError(
                 "The preconditioner of OBABO must stand still while draws are made, but "
-                f"{self.preconditioner} goes on moving. Use its frozen mode."
+                f"{self.preconditioner} keeps moving. Use its frozen mode."
             )
         if isinstance(self.gradient, SVRG):
             raise ValueError(
@@ -182,7 +183,7 @@ class OBABO(StochasticGradientKernel):
         ratio = self._log_ratio(new, old, data) - after.variables.work
         uniform = jax.random.uniform(key, (), new.dtype)
         decision = metropolis(ratio / self.temperature, uniform)
-        # M may have changed on the way, in the warm-up, and the momentum's law is N(0, T M).
+        # M may have changed on the way, in the warm-up, and the momentum is N(0, T M).
         masses = (self.preconditioner.mass(s.preconditioner) for s in (after, before))
         turned = self._rescale(before.variables, -jnp.sqrt(jnp.divide(*masses)))
         kept = (after.z, after.variables, after.statistics["kinetic_temperature"])

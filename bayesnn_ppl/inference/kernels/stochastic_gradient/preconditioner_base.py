@@ -22,7 +22,7 @@ class Preconditioner(ABC):
 
     @property
     def always(self) -> bool:
-        """Whether M goes on moving when draws are kept."""
+        """Whether M keeps moving when draws are kept."""
         return False
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import near_misses, positive, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses, positive
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioner_base import (
     Identity,
     Preconditioner,
@@ -49,8 +49,8 @@ class RMSProp(Preconditioner):
     Args:
         decay: in [0, 1); averages over about 1/(1 - decay) steps.
         floor: added to √v, positive.
-        mode: "frozen": estimated in the warm-up, fixed afterwards; the law is that of the
-            kernel without a preconditioner.
+        mode: "frozen": estimated in the warm-up, fixed afterwards; the target is that of
+            the kernel without a preconditioner.
 
             "corrected", for SGLD alone: moves every step, and the drift
 
@@ -65,7 +65,7 @@ class RMSProp(Preconditioner):
             this one 2 % too small.
 
             "plain": moves every step, without Γ. **Biased**, whatever the step size: where v
-            follows θ closely the law is p(θ)·M(θ), and on p(θ) ∝ exp(-θ⁴/4 - θ), floor 1, its
+            follows θ closely the draws have p(θ)·M(θ), and on p(θ) ∝ exp(-θ⁴/4 - θ), floor 1, its
             variance is 46 % too large. This is what pSGLD is in practice, and bnn_hmc's RMSprop;
             it is here to be compared with.
 
@@ -179,7 +179,7 @@ class Layerwise(Preconditioner):
     """One number for each parameter array: M_ℓ = s_ℓ / min s, s_ℓ = √(floor + mean E[g²]).
 
     The mean is over the elements of the array, the expectation over the last `gradients`
-    minibatches before M is set anew, after every `every` steps of the warm-up (Wenzel et al. take
+    minibatches before M is reset, after every `every` steps of the warm-up (Wenzel et al. take
     32 extra gradients at one position, at the end of every epoch; here the gradients of the steps
     themselves serve, so it costs nothing). Momenta are rescaled by √(M_new/M_old).
 
@@ -202,11 +202,11 @@ class Layerwise(Preconditioner):
     floor: float = 1e-7
 
     def __post_init__(self) -> None:
-        whole_number(self.every, "`every` of Layerwise", at_least=1)
-        whole_number(self.gradients, "`gradients` of Layerwise", at_least=1)
+        integer(self.every, "`every` of Layerwise", at_least=1)
+        integer(self.gradients, "`gradients` of Layerwise", at_least=1)
         if self.gradients > self.every:
             raise ValueError(
-                f"`gradients` of Layerwise is {self.gradients}, but M is set anew every "
+                f"`gradients` of Layerwise is {self.gradients}, but M is reset every "
                 f"{self.every} steps: at most that many gradients can be averaged."
             )
         positive(self.floor, "`floor` of Layerwise")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import near_misses, whole_number
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
@@ -59,7 +59,7 @@ class StochasticGradientSettings(ModelKernel):
         super().__init__(model, init_strategy=init_strategy)
         name = type(self).__name__
         self.step_size = check_schedule(step_size, f"`step_size` of {name}")
-        self.batch_size = whole_number(batch_size, f"`batch_size` of {name}", at_least=1)
+        self.batch_size = integer(batch_size, f"`batch_size` of {name}", at_least=1)
         self.steps_per_draw = _steps(steps_per_draw, f"`steps_per_draw` of {name}")
         self.temperature = check_schedule(temperature, f"`temperature` of {name}", zero=True)
         self.noise = check_schedule(noise, f"`noise` of {name}", zero=True)
@@ -82,7 +82,7 @@ class StochasticGradientSettings(ModelKernel):
                 + near_misses(str(minibatches), ("random", "epoch"))
             )
         self.minibatches = minibatches
-        self.sub_batches = whole_number(sub_batches, f"`sub_batches` of {name}", at_least=1)
+        self.sub_batches = integer(sub_batches, f"`sub_batches` of {name}", at_least=1)
         if self.batch_size % self.sub_batches:
             raise ValueError(
                 f"`batch_size` of {name} is {self.batch_size}, which does not divide into "
@@ -123,7 +123,7 @@ class StochasticGradientSettings(ModelKernel):
 
     @property
     def recorded_settings(self) -> dict[str, Any]:
-        """What of the settings is no plain number, in words, for the provenance of a run."""
+        """What of the settings is not a plain number, in words, for the provenance of a run."""
         values = {
             "step_size": self.step_size,
             "learning_rate": getattr(self, "learning_rate", None),
@@ -169,12 +169,12 @@ class StochasticGradientSettings(ModelKernel):
         return fresh
 
     def _data(self, density: Density) -> tuple[WholeData, Minibatches]:
-        """The data in the program's arguments, and how minibatches are taken of them."""
+        """The data in the model's arguments, and how minibatches are taken of them."""
         name = type(self).__name__
         known = dict(zip(("x", "y"), density.args, strict=False)) | dict(density.kwargs)
         if set(known) != {"x", "y"} or known["y"] is None:
             raise ValueError(
-                f"{name} runs programs of the arguments `(x, y)`, both given, but this one is run "
+                f"{name} runs models of the arguments `(x, y)`, both given, but this one is run "
                 f"with {sorted(known)}. The size of the minibatches is an argument of the kernel."
             )
         x, y = jnp.asarray(known["x"]), jnp.asarray(known["y"])
@@ -224,8 +224,8 @@ class StochasticGradientSettings(ModelKernel):
 
 def _steps(value: Any, what: str) -> int | tuple[int, ...]:
     if not isinstance(value, tuple | list):
-        return whole_number(value, what, at_least=1)
-    steps = tuple(whole_number(number, what, at_least=1) for number in value)
+        return integer(value, what, at_least=1)
+    steps = tuple(integer(number, what, at_least=1) for number in value)
     if not steps:
         raise ValueError(f"{what} is empty: give the steps of at least one draw.")
     return steps[0] if len(set(steps)) == 1 else steps

@@ -35,8 +35,8 @@ class SGHMC(StochasticGradientKernel):
 
         m' = β m - √ε ∇Û(θ) + √(2T(1 - β)) M^{1/2} ξ,    θ' = θ + √ε M⁻¹ m'
 
-    Its law is exp(-U/T), with a bias of second order in √ε and that of the minibatch noise, which
-    is as if T were larger; see `kernels/stochastic_gradient/integrators.py`. β = 0 is SGLD.
+    Its target is exp(-U/T), with a bias of second order in √ε and that of the minibatch noise,
+    which is as if T were larger; see `kernels/stochastic_gradient/integrators.py`. β = 0 is SGLD.
 
     Its settings may be stated in two ways, which are the same for N rows when lr = ε·N:
 
@@ -49,7 +49,7 @@ class SGHMC(StochasticGradientKernel):
     momentum at all, β = 0, stays so.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         batch_size: B rows a step.
         step_size: ε > 0, a number or a schedule.
         learning_rate: lr > 0, a number or a schedule. Give this or `step_size`.

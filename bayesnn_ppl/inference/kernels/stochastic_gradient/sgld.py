@@ -51,7 +51,7 @@ def sgld_step(
 class SGLD(StochasticGradientKernel):
     """Stochastic-gradient Langevin dynamics.
 
-    Its law is exp(-U/T) up to a bias O(ε), of the discretisation and of the minibatch noise. It
+    Its target is exp(-U/T), up to a bias O(ε) of the discretisation and of the minibatch noise. It
     has no momenta, hence no kinetic temperature.
 
     The arguments are those of `StochasticGradientKernel`.

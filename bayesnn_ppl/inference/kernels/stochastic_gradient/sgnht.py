@@ -56,7 +56,7 @@ def sgnht_step(
         exp(-U(θ)/T - mᵀM⁻¹m/(2T) - Q|ξ - A - B|²/(2T))
 
     invariant as h → 0: ξ finds A + B. At a finite step the thermostat holds m'² at T, where
-    symplectic Euler's own law has 2T/(2 - hξ), so that Var(θ) is T/λ times 1 - hξ/2: a bias of
+    symplectic Euler by itself has 2T/(2 - hξ), so Var(θ) is T/λ times 1 - hξ/2: a bias of
     first order in h.
 
     Args:
@@ -103,8 +103,8 @@ def thermostat_step(
         O: m ← e^{-hζ} m + √(TA(1 - e^{-2hζ})/ζ) M^{1/2} z,  with (ζ, A) the rates at ξ
 
     O solves dm = -ζm dt + √(2AT) M^{1/2} dW over the time h = √ε, exactly, whatever the sign of
-    ζ. The thermostat looks at the momenta in the middle of the step, whose law on a Gaussian is
-    exactly N(0, T M) where that of θ is exp(-U/T): the bias is of second order in h, and on a
+    ζ. The thermostat looks at the momenta in the middle of the step, which on a Gaussian are
+    exactly N(0, T M) where θ has exp(-U/T): the bias is of second order in h, and on a
     Gaussian there is none but what the thermostat's own motion makes.
 
     Args:
@@ -187,16 +187,16 @@ class SGNHT(ThermostatKernel):
 
     Friction goes up until the momenta have temperature T, so that gradient noise heats nothing,
     as long as it is Gaussian, alike everywhere, and independent between coordinates; nobody needs
-    to know its size. See `sgnht_step` for the law.
+    to know its size. See `sgnht_step` for the stationary distribution.
 
     Args:
-        model: a NumPyro program of `(x, y)`.
+        model: a NumPyro model of `(x, y)`.
         integrator: "BADODAB" (Leimkuhler and Shang; second order in h, the default) or "euler"
             (Ding et al.; first order).
         momentum_decay: β in [0, 1): noise is added as by `SGHMC` with this β, and the thermostat
             begins at that friction, A = (1 - β)/h.
-        thermostat_mass: Q > 0; 1 in Ding et al. The thermostats' own law is N(A + B, T/Q), so
-            Q = 100 T/A², the default, makes them fluctuate by a tenth of A; they answer within
+        thermostat_mass: Q > 0; 1 in Ding et al. The thermostats' own distribution is N(A + B, T/Q),
+            so Q = 100 T/A², the default, makes them fluctuate by a tenth of A; they answer within
             100 (A + B)/A relaxation times 1/A of the momenta, 100/(1 - β) steps. Larger ones are
             slower, smaller ones add to the bias.
         **settings: those of `StochasticGradientKernel`: step_size, batch_size, steps_per_draw,

@@ -72,7 +72,7 @@ class WholeData(NamedTuple):
     """All rows: `terms(θ, x, y, temperature=T)` of the density are those of the full U.
 
     Attributes:
-        density: the program as a function of rows.
+        density: the model as a function of rows.
         x, y: the data.
     """
 

@@ -22,13 +22,13 @@ def around(approximation, model, **options):
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_structures_that_contain_the_truth_are_exact(structure, temperature):
     model = linear(temperature)
-    law = around(Laplace(model, structure=structure, mode=MODE), model).gaussian
+    gaussian = around(Laplace(model, structure=structure, mode=MODE), model).gaussian
     truth = exact(X, Y, temperature=temperature)
     with arithmetic(float64=True):
-        np.testing.assert_allclose(law.mean, truth.mean, atol=1e-6)
-        np.testing.assert_allclose(law.covariance, np.linalg.inv(truth.precision), rtol=1e-6)
-        assert law.log_evidence == pytest.approx(truth.log_evidence, abs=1e-6)
-        draws = law.sample(problem_of(model, X, Y).key(5), 4000)
+        np.testing.assert_allclose(gaussian.mean, truth.mean, atol=1e-6)
+        np.testing.assert_allclose(gaussian.covariance, np.linalg.inv(truth.precision), rtol=1e-6)
+        assert gaussian.log_evidence == pytest.approx(truth.log_evidence, abs=1e-6)
+        draws = gaussian.sample(problem_of(model, X, Y).key(5), 4000)
     root = np.linalg.cholesky(truth.precision)
     spread = root.T @ np.cov(draws.T) @ root  # a Wishart matrix over 4 000, mean 1
     assert np.abs(spread - np.eye(3)).max() < 5 * np.sqrt(2 / 4000)
@@ -36,27 +36,27 @@ def test_structures_that_contain_the_truth_are_exact(structure, temperature):
         twice = exact(X, Y, temperature=temperature**2)
         wrong = np.linalg.inv(twice.precision)
         with arithmetic(float64=True):
-            assert np.abs(law.covariance / wrong - 1).max() > 0.3
-            assert abs(law.log_evidence - twice.log_evidence) > 1
+            assert np.abs(gaussian.covariance / wrong - 1).max() > 0.3
+            assert abs(gaussian.log_evidence - twice.log_evidence) > 1
 
 
 def test_the_diagonal_has_the_variances_of_its_theory_which_are_too_small():
     model = linear()
-    law = around(Laplace(model, structure="diagonal", mode=MODE), model).gaussian
+    gaussian = around(Laplace(model, structure="diagonal", mode=MODE), model).gaussian
     truth = exact(X, Y)
     with arithmetic(float64=True):
-        found = np.diag(law.covariance)
+        found = np.diag(gaussian.covariance)
     np.testing.assert_allclose(found, 1 / np.diag(truth.precision), rtol=1e-6)
     assert (found < np.diag(np.linalg.inv(truth.precision)) * (1 - 1e-4)).all()
 
 
 def test_a_cold_posterior_has_the_prior_tempered_too():
     model = bnn.cold(linear(), 0.4)
-    law = around(Laplace(model, mode=MODE), model).gaussian
+    gaussian = around(Laplace(model, mode=MODE), model).gaussian
     truth = exact(X, Y, temperature=0.4, prior=0.7 * np.sqrt(0.4))
-    np.testing.assert_allclose(law.mean, truth.mean, atol=1e-6)
+    np.testing.assert_allclose(gaussian.mean, truth.mean, atol=1e-6)
     with arithmetic(float64=True):
-        np.testing.assert_allclose(law.covariance, np.linalg.inv(truth.precision), rtol=1e-6)
+        np.testing.assert_allclose(gaussian.covariance, np.linalg.inv(truth.precision), rtol=1e-6)
     with pytest.raises(ValueError, match="evidence of a `cold`"):
         around(Laplace(model, mode=MODE, prior_precision="scalar"), model)
 

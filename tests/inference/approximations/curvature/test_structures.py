@@ -79,7 +79,7 @@ class Case:
         p = np.asarray(jax.nn.softmax(logits(flat)))
         fisher = np.einsum("nk,kl->nkl", p, np.eye(3)) - p[:, :, None] * p[:, None]
         matrix = np.einsum("nki,nkl,nlj->ij", jacobian, fisher, jacobian) / 0.5 * PRIOR**2
-        # From Flax's order of the leaves to that of the local program.
+        # From Flax's order of the leaves to that of the local model.
         numbers = ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape), tree))[0]
         positions = unravel(jnp.arange(len(numbers), dtype=float))
         order = []
@@ -151,7 +151,7 @@ def test_blocks_are_those_of_the_dense_matrix(case):
         np.testing.assert_allclose(block, expected, atol=1e-9 * np.abs(dense).max())
 
 
-def test_every_structure_is_one_normal_law(case):
+def test_every_structure_is_one_gaussian(case):
     """Log determinant, solution, draws and covariance belong to one matrix."""
     generator = np.random.default_rng(2)
     d = case.local.dimension

@@ -83,9 +83,9 @@ def test_a_convolution_without_forward_derivatives_is_linearised_too():
     posterior = bnn.fit(
         Laplace(model, structure="kfac", mode=TRAINED, draws=3), x, y, progress=False
     )
-    program = posterior.model
-    assert not program.forward
-    params = jax.tree.map(lambda a: a, dict(program.parameters))
+    model = posterior.model
+    assert not model.forward
+    params = jax.tree.map(lambda a: a, dict(model.parameters))
 
     def logits(values):
         sites = {f"net/{n}": v for n, v in values.items()}
@@ -121,7 +121,7 @@ def test_the_probit_formula_is_near_the_mean_over_many_draws(classes):
         )
 
 
-def test_a_run_on_disk_predicts_by_the_linearised_program(regression, mode, fitted, tmp_path):
+def test_a_run_on_disk_predicts_by_the_linearised_model(regression, mode, fitted, tmp_path):
     x, _ = regression
     settings = Laplace(network, mode=mode, draws=40)
     stored = bnn.fit(settings, *regression, progress=False, out=tmp_path / "run")
@@ -140,10 +140,10 @@ def test_a_posterior_is_taken_as_the_mode_it_is(regression, mode, fitted):
     for name, draws in mode.draws.items():
         np.testing.assert_array_equal(fitted.model.parameters[name.partition(".")[2]], draws[0, 0])
     other = bnn.models.mlp(hidden=(5,), likelihood=bnn.likelihoods.gaussian(scale=0.3))
-    with pytest.raises(ValueError, match="of another program"):
+    with pytest.raises(ValueError, match="of another model"):
         bnn.fit(Laplace(other, mode=mode), *regression, progress=False)
     nameless = bnn.Posterior(mode.tree)
-    with pytest.raises(ValueError, match="of another program"):
+    with pytest.raises(ValueError, match="of another model"):
         bnn.fit(Laplace(other, mode=nameless), *regression, progress=False)
 
 
@@ -302,7 +302,7 @@ def _hand_written(x, y=None, *, batch_size=None):
         ),
     ],
 )
-def test_what_does_not_suit_the_program_is_refused(regression, approximation, words):
+def test_what_does_not_suit_the_model_is_refused(regression, approximation, words):
     with pytest.raises(ValueError, match=words):
         bnn.fit(approximation, *regression, progress=False)
 

@@ -1,4 +1,4 @@
-"""Constant-rate SGD against its stationary law, where that is known exactly."""
+"""Constant-rate SGD against its stationary distribution, where that is known exactly."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,17 +19,21 @@ from tests.inference.kernels.known_moments import (
     coefficients,
     worst_deviation,
 )
-from tests.inference.kernels.linear_laws import Method, minibatch_law, regression_rows
 from tests.inference.kernels.normal_means import NormalMeans
+from tests.inference.kernels.stationary_distributions import (
+    Method,
+    minibatch_distribution,
+    regression_rows,
+)
 
 ConstantSGD = bnn.approximations.ConstantSGD
 MODE = bnn.approximations.MAP(
     optimiser=optax.sgd(0.3), schedule=None, batch_size=None, epochs=100, start="prior"
 )
 N = NormalMeans.rows
-PROGRAMS = {
-    "as it is": NormalMeans.program,
-    "cold": bnn.cold(NormalMeans.program, 0.5),
+MODELS = {
+    "as it is": NormalMeans.model,
+    "cold": bnn.cold(NormalMeans.model, 0.5),
 }
 
 
@@ -37,13 +41,13 @@ def problem(model, x, y, seed=0):
     return Problem(model, x, y, inspect_model(model, x, y), seed, False, None, False, None)
 
 
-def draws(model=NormalMeans.program, data=None, **settings):
+def draws(model=NormalMeans.model, data=None, **settings):
     common = dict(mode=MODE, members=4, batch_size=8, draws=400, every=50, burn_in=5)
     approximation = ConstantSGD(model, **(common | settings))
     return bnn.fit(approximation, *(NormalMeans.data() if data is None else data), progress=False)
 
 
-def law(rate, *, batch=8, temperature=1.0, prior=1.0):
+def stationary_moments(rate, *, batch=8, temperature=1.0, prior=1.0):
     """Mean and covariance of θ' = θ - rate ∇J on `NormalMeans`: noise the same everywhere."""
     curvature = (N + prior) / N / temperature
     noise = NormalMeans.deviations**2 / temperature**2 / batch
@@ -56,18 +60,18 @@ def theory(batch=8, temperature=1.0):
     return 2 * batch * 3 / (N * (NormalMeans.deviations**2).sum()) * temperature**2
 
 
-def test_the_iterates_have_the_law_of_lyapunov():
+def test_the_iterates_have_the_moments_of_lyapunov():
     found = draws(learning_rate=0.3)
     theta = found.draws["theta"].astype(float)
     assert theta.shape == (4, 400, 3)
-    assert worst_deviation(theta, *law(0.3)) < 4.5
+    assert worst_deviation(theta, *stationary_moments(0.3)) < 4.5
     # Negative controls: half the noise, small steps where they are not, a prior that counts once
     # a minibatch and not once in all.
-    assert worst_deviation(theta, *law(0.3, batch=16)) > 6
-    mean, covariance = law(0.3)
+    assert worst_deviation(theta, *stationary_moments(0.3, batch=16)) > 6
+    mean, covariance = stationary_moments(0.3)
     small = 0.3 * NormalMeans.deviations**2 / 8 / 2
     assert worst_deviation(theta, mean, np.diag(0.5 * small)) > 6
-    assert worst_deviation(theta, *law(0.3, prior=N / 8)) > 6
+    assert worst_deviation(theta, *stationary_moments(0.3, prior=N / 8)) > 6
     record = found.provenance["approximation"]
     np.testing.assert_allclose(record["stability"], 0.3 * (N + 1) / N, rtol=1e-4)
     assert found.diagnose().status == "fitted"
@@ -75,21 +79,21 @@ def test_the_iterates_have_the_law_of_lyapunov():
 
 @pytest.mark.parametrize(("name", "temperature"), [("as it is", 1.0), ("cold", 0.5)])
 def test_the_best_rate_counts_the_temperature_once(name, temperature):
-    found = draws(PROGRAMS[name], batch_size=4, every=100)
+    found = draws(MODELS[name], batch_size=4, every=100)
     rate = theory(4, temperature)
     np.testing.assert_allclose(found.provenance["approximation"]["learning_rates"], rate, rtol=1e-3)
     theta = found.draws["theta"].astype(float)
-    assert worst_deviation(theta, *law(rate, batch=4, temperature=temperature)) < 4.5
+    assert worst_deviation(theta, *stationary_moments(rate, batch=4, temperature=temperature)) < 4.5
     wrong = 0.25 if temperature == 0.5 else 0.5
     again = theory(4, wrong)
-    assert worst_deviation(theta, *law(again, batch=4, temperature=wrong)) > 6
+    assert worst_deviation(theta, *stationary_moments(again, batch=4, temperature=wrong)) > 6
     # The trace of the posterior's covariance is that of the iterates, but for steps of finite size.
     assert theta.var(axis=(0, 1)).sum() == pytest.approx(3 * temperature / (N + 1), rel=0.25)
 
 
 def test_the_best_rate_has_the_least_divergence():
     x, y = NormalMeans.data()
-    given = problem(NormalMeans.program, x, y)
+    given = problem(NormalMeans.model, x, y)
     mode = np.asarray([N / (N + 1) * np.array([0.3, -1.0, 0.5])], np.float32)
     curvature, noise = (N + 1) / N, NormalMeans.deviations**2
 
@@ -120,7 +124,7 @@ def preconditioned(state, noises, gradient_at, *, rate):
 
 
 def test_the_full_preconditioner_on_a_regression(regression):
-    """The noise of minibatches grows with the distance here, and the exact law knows it."""
+    """The noise of minibatches grows with the distance here, and the exact covariance knows it."""
     x, y = regression
     model = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE))
     found = draws(model, regression, preconditioner="full", batch_size=2, every=100, draws=500)
@@ -133,7 +137,7 @@ def test_the_full_preconditioner_on_a_regression(regression):
     rate = 2 * 2 / len(x) * np.linalg.inv(noise)
     largest = np.abs(np.linalg.eigvals(rate @ np.linalg.inv(covariance) / len(x))).max()
     rate *= min(1.0, 0.5 / largest)
-    exact = minibatch_law(
+    exact = minibatch_distribution(
         Method(preconditioned, parts=1), regression_rows(x, y), 2, {"rate": rate / len(x)}
     )
     assert worst_deviation(theta, exact.mean, exact.covariance) < 4.5
@@ -155,7 +159,7 @@ def test_what_did_not_go_well_is_told():
     ).diagnose()
     assert "was still falling while ConstantSGD" in early.verdict
     ended = ConstantSGD(
-        NormalMeans.program, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1
+        NormalMeans.model, mode=MODE, draws=2000, burn_in=0, every=1, learning_rate=0.1
     )
     stopped = bnn.fit(
         ended, *NormalMeans.data(), progress=False, callback=lambda seen: seen.total == 2000

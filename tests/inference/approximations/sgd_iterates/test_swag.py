@@ -1,4 +1,4 @@
-"""SWAG: its moments, its draws, and the law of the iterates it is fitted to."""
+"""SWAG: its moments, its draws, and the distribution of the iterates it is fitted to."""
 
 from dataclasses import replace
 
@@ -45,12 +45,12 @@ def fitted():
     """With as many columns as iterates, the low-rank part is their full covariance."""
     settings = dict(mode=MODE, members=16, every=60, burn_in=3, batch_size=8, draws=300)
     swag = SWAG(
-        NormalMeans.program, learning_rate=0.06, momentum=0.7, iterates=200, rank=200, **settings
+        NormalMeans.model, learning_rate=0.06, momentum=0.7, iterates=200, rank=200, **settings
     )
     return bnn.fit(swag, *NormalMeans.data(), progress=False)
 
 
-def test_multiswag_has_the_law_of_the_iterates(fitted):
+def test_multiswag_has_the_moments_of_the_iterates(fitted):
     theta = fitted.draws["theta"].astype(float)
     assert theta.shape == (16, 300, 3)
 
@@ -66,7 +66,7 @@ def test_multiswag_has_the_law_of_the_iterates(fitted):
     assert error(variances, expected) < 4.5
     mean = N / (N + 1) * np.array([0.3, -1.0, 0.5])
     assert error(theta.mean(1), mean) < 4.5
-    # Negative controls: momentum that does not widen the law, the noise of other minibatches, a
+    # Negative controls: momentum that does not widen it, the noise of other minibatches, a
     # prior divided by the minibatch and not by the data.
     assert error(variances, expected * stationary(0.06, 0.0, 8) / right) > 6
     assert error(variances, 2 * expected) > 6
@@ -104,7 +104,7 @@ def test_a_network_and_a_schedule(regression):
 
 def test_what_did_not_go_well_is_told():
     def verdict(**settings):
-        swag = SWAG(NormalMeans.program, mode=MODE, momentum=0.0, iterates=20, **settings)
+        swag = SWAG(NormalMeans.model, mode=MODE, momentum=0.0, iterates=20, **settings)
         found = bnn.fit(swag, *NormalMeans.data(), progress=False).diagnose()
         return found.status, found.verdict
 
@@ -113,7 +113,7 @@ def test_what_did_not_go_well_is_told():
     status, words = verdict(learning_rate=3.0, batch_size=64, burn_in=0)
     assert status == "doubtful"
     assert "was still rising" in words and "largest curvature at a mode is 3.05" in words
-    crowded = SWAG(NormalMeans.program, mode=MODE, batch_size=64, iterates=20)
+    crowded = SWAG(NormalMeans.model, mode=MODE, batch_size=64, iterates=20)
     assert "too narrow" in bnn.fit(crowded, *NormalMeans.data(), progress=False).diagnose().verdict
 
 
@@ -134,10 +134,10 @@ def test_bad_arguments_are_refused_in_a_sentence(options, error, words):
         SWAG(bnn.models.linear(), **options)
 
 
-def test_a_mode_of_another_program_or_of_too_few_members():
+def test_a_mode_of_another_model_or_of_too_few_members():
     data = NormalMeans.data()
-    mode = bnn.fit(replace(MODE, model=NormalMeans.program), *data, progress=False)
+    mode = bnn.fit(replace(MODE, model=NormalMeans.model), *data, progress=False)
     with pytest.raises(ValueError, match="has 1 chains, and 3 members"):
-        bnn.fit(SWAG(NormalMeans.program, mode=mode, members=3), *data, progress=False)
-    with pytest.raises(ValueError, match="of another program"):
-        bnn.fit(SWAG(bnn.cold(NormalMeans.program, 0.5), mode=mode), *data, progress=False)
+        bnn.fit(SWAG(NormalMeans.model, mode=mode, members=3), *data, progress=False)
+    with pytest.raises(ValueError, match="of another model"):
+        bnn.fit(SWAG(bnn.cold(NormalMeans.model, 0.5), mode=mode), *data, progress=False)

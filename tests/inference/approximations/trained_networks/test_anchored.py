@@ -1,4 +1,4 @@
-"""Anchored ensembles against their exact law on the linear model with known noise."""
+"""Anchored ensembles against the exact posterior on the linear model with known noise."""
 
 import jax
 import jax.numpy as jnp
@@ -67,8 +67,8 @@ def test_anchors_and_targets_have_the_posterior_at_its_temperature(few):
 
 def test_a_minibatch_has_the_noise_of_its_own_rows(few):
     x, y = few
-    program = with_anchors(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
-    own = program.draw_own(jax.random.key(0), x, y)
+    model = with_anchors(linear(), frozenset({"net/Dense_0.bias"}), x, y, targets=True)
+    own = model.draw_own(jax.random.key(0), x, y)
     assert own["y"].shape == (6,) and set(own) == {"net/Dense_0.bias", "y"}
     chosen = np.array([4, 1, 1])
 
@@ -77,11 +77,11 @@ def test_a_minibatch_has_the_noise_of_its_own_rows(few):
         site = handlers.trace(seeded).get_trace(x, y, **options)["y"]
         return np.asarray(site["fn"].log_prob(site["value"]))
 
-    mine = handlers.substitute(program.with_own(own), data={"data": jnp.asarray(chosen)})
+    mine = handlers.substitute(model.with_own(own), data={"data": jnp.asarray(chosen)})
     np.testing.assert_allclose(
-        log_density(mine, batch_size=3), log_density(program.with_own(own))[chosen], rtol=1e-5
+        log_density(mine, batch_size=3), log_density(model.with_own(own))[chosen], rtol=1e-5
     )
-    assert np.abs(log_density(program) - log_density(program.with_own(own))).min() > 1e-3
+    assert np.abs(log_density(model) - log_density(model.with_own(own))).min() > 1e-3
 
 
 def laplace(name, shape):
@@ -108,12 +108,12 @@ def by_hand(x, y=None, *, batch_size=None):
         (
             bnn.bayesian_network(bnn.nn.MLP((), outputs=1), laplace, bnn.likelihoods.gaussian(1.0)),
             {"anchored": True, **PLAIN},
-            "`net/Dense_0.bias` is no normal law",
+            "`net/Dense_0.bias` is not normal",
         ),
         (
             bnn.models.linear(likelihood=bnn.likelihoods.student_t()),
             {"anchored": True, "randomised_targets": True, **PLAIN},
-            "The noise is no normal law",
+            "The noise is not normal",
         ),
         (by_hand, {"anchored": True, **PLAIN}, "marks no site"),
     ],

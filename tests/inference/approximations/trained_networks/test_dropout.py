@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.approximations.trained_networks.dropout_model import (
-    DropoutProgram,
+    DropoutModel,
     Layer,
 )
 
@@ -116,7 +116,7 @@ def test_predictions_have_the_moments_of_live_masks(fitted, regression):
 
 
 def test_each_row_of_a_minibatch_has_a_mask_of_its_own():
-    program = DropoutProgram(linear(), (Layer("Dense_0", "net/Dense_0.kernel", 2),), (0.5,))
+    model = DropoutModel(linear(), (Layer("Dense_0", "net/Dense_0.kernel", 2),), (0.5,))
     values = {
         "net/Dense_0.kernel": np.array([[1.0], [10.0]], np.float32),
         "net/Dense_0.bias": np.zeros(1, np.float32),
@@ -124,7 +124,7 @@ def test_each_row_of_a_minibatch_has_a_mask_of_its_own():
     x = np.ones((64, 2), np.float32)
 
     def means(seed):
-        seeded = handlers.seed(handlers.substitute(program, data=values), jax.random.key(seed))
+        seeded = handlers.seed(handlers.substitute(model, data=values), jax.random.key(seed))
         trace = handlers.trace(seeded).get_trace(x, np.zeros(64, np.float32))
         return np.asarray(trace["y"]["fn"].mean)
 

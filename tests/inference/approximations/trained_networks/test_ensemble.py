@@ -77,7 +77,7 @@ def test_a_model_or_a_number_of_members_that_is_not_the_runs(regression):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"model": 3}, TypeError, "takes a NumPyro program"),
+        ({"model": 3}, TypeError, "takes a NumPyro model"),
         ({"members": 0}, ValueError, "`members` must be at least 1"),
         ({"objective": "map"}, ValueError, "`objective` must be one of"),
         ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be finite and not negative"),

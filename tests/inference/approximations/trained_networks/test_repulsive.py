@@ -1,4 +1,4 @@
-"""Stein variational gradient descent on laws that are known."""
+"""Stein variational gradient descent on known distributions."""
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ def test_particles_on_a_gaussian(repulsion):
 def test_the_posterior_of_normal_means_at_its_temperature():
     fitted = bnn.fit(
         Repulsive(
-            bnn.cold(NormalMeans.program, 0.5),
+            bnn.cold(NormalMeans.model, 0.5),
             members=60,
             epochs=1500,
             batch_size=None,

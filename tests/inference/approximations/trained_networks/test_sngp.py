@@ -19,12 +19,12 @@ def model(hidden=(), temperature=1.0, noise=NOISE):
     )
 
 
-def closed_form(program, x, y, new, temperature, scale):
+def closed_form(built, x, y, new, temperature, scale):
     """Mean and covariance of the function at `new`: linear regression on the features."""
 
     def features(inputs):
-        wave = np.cos(inputs @ program.projection + program.phase)
-        return np.sqrt(2 / len(program.phase)) * wave
+        wave = np.cos(inputs @ built.projection + built.phase)
+        return np.sqrt(2 / len(built.phase)) * wave
 
     phi = features(x.astype(float))
     precision = phi.T @ phi / (NOISE**2 * temperature) + np.eye(phi.shape[1]) / scale**2
@@ -45,10 +45,10 @@ def worst(values, mean, covariance):
 def test_with_the_inputs_as_features_it_is_the_exact_posterior(regression, which):
     x, y = regression
     temperature = 0.5
-    program = model(temperature=temperature if which == "likelihood" else 1.0)
-    program = program if which == "likelihood" else bnn.cold(program, temperature)
+    tempered = model(temperature=temperature if which == "likelihood" else 1.0)
+    tempered = tempered if which == "likelihood" else bnn.cold(tempered, temperature)
     settings = dict(features=30, scale=1.5, draws=4000, epochs=3, batch_size=None)
-    fitted = bnn.fit(SNGP(program, **settings), x, y, seed=5, progress=False, float64=True)
+    fitted = bnn.fit(SNGP(tempered, **settings), x, y, seed=5, progress=False, float64=True)
     assert set(fitted.draws) == {"features.kernel"}
     new = np.array([[0.0, 0.0], [1.0, -1.0], [6.0, 6.0]])
     values = fitted.function_values(new)["mean"][0]
@@ -82,7 +82,7 @@ def test_the_spectral_norm_and_its_bound():
         exact = np.linalg.svd(kernel.reshape(36, 8), compute_uv=False)[0]
         assert float(spectral_norm(kernel)) == pytest.approx(exact, rel=0.02)
     x = np.eye(3)
-    program = SNGP(model((3,)), features=4000, bound=0.5).program(x, np.zeros(3), seed=0)
+    built = SNGP(model((3,)), features=4000, bound=0.5).fitted_model(x, np.zeros(3), seed=0)
     weights = np.random.default_rng(1).normal(size=(4000, 1)) / 60
     bias = np.array([0.2, -0.1, 0.0])
 
@@ -92,7 +92,7 @@ def test_the_spectral_norm_and_its_bound():
             "net/Dense_0.bias": bias,
             "features/kernel": weights,
         }
-        run = handlers.seed(handlers.substitute(program, data=values), jax.random.key(0))
+        run = handlers.seed(handlers.substitute(built, data=values), jax.random.key(0))
         return np.asarray(handlers.trace(run).get_trace(inputs)["y"]["fn"].mean)
 
     diagonal = np.diag([4.0, 1.0, 0.5])
@@ -103,17 +103,17 @@ def test_the_spectral_norm_and_its_bound():
         assert np.abs(outputs(small, x) - outputs(small / 2, x)).max() > 1e-4  # left as it is
 
 
-def test_classes_on_disk_open_with_their_program(regression, tmp_path):
+def test_classes_on_disk_open_with_their_model(regression, tmp_path):
     x, labels = regression[0], np.arange(40) % 3
     classifier = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.categorical(3))
     sngp = SNGP(classifier, features=16, epochs=3, draws=5)
     fitted = bnn.fit(sngp, x, labels, seed=7, progress=False, out=tmp_path / "run")
     assert fitted.draws["features.kernel"].shape == (1, 5, 16, 3)
-    opened = bnn.load(tmp_path / "run", sngp.program(x, labels, seed=7))
+    opened = bnn.load(tmp_path / "run", sngp.fitted_model(x, labels, seed=7))
     np.testing.assert_allclose(opened.predict(x).mean, fitted.predict(x).mean, rtol=1e-6)
     np.testing.assert_allclose(opened.predict(x).mean.sum(-1), 1, rtol=1e-5)
-    with pytest.raises(ValueError, match="of another program"):
-        bnn.load(tmp_path / "run", sngp.program(x, labels, seed=8))
+    with pytest.raises(ValueError, match="of another model"):
+        bnn.load(tmp_path / "run", sngp.fitted_model(x, labels, seed=8))
     assert "still falling" in opened.diagnose().verdict
 
 

@@ -45,8 +45,8 @@ def test_chains_start_at_the_members(data, tmp_path, on_disk):
     assert starts["median"] == pytest.approx(expected.median)
     assert starts["status"] == expected.status != "not judged"
     assert "the variance between the 2 starts is" in starts["sentence"]
-    with_program = bnn.Posterior(posterior.tree, bnn.models.linear()).diagnose(data[0])
-    assert with_program.starts["median"] == pytest.approx(starts["median"], rel=1e-3)
+    with_model = bnn.Posterior(posterior.tree, bnn.models.linear()).diagnose(data[0])
+    assert with_model.starts["median"] == pytest.approx(starts["median"], rel=1e-3)
     posterior.save(tmp_path / "copy")
     assert bnn.load(tmp_path / "copy").diagnose().starts == starts
 
@@ -58,7 +58,7 @@ def test_prior_draws_are_overdispersed(data):
 
 
 @pytest.mark.check
-def test_a_warm_started_run_goes_on_without_training_again(data, tmp_path, monkeypatch):
+def test_a_warm_started_run_resumes_without_training_again(data, tmp_path, monkeypatch):
     whole = bnn.sample(kernel(), *data, init=ensemble(), **SETTINGS)
     bnn.sample(kernel(), *data, init=ensemble(), out=tmp_path / "run", **SETTINGS | {"draws": 7})
     monkeypatch.setattr(Ensemble, "starts", None)
@@ -73,7 +73,7 @@ def test_members_must_be_as_many_as_chains(data):
         bnn.sample(kernel(), *data, init=Ensemble(members=5), **SETTINGS)
 
 
-def test_a_run_killed_in_its_training_does_not_go_on_from_elsewhere(data, tmp_path, monkeypatch):
+def test_a_run_killed_in_its_training_does_not_resume_from_elsewhere(data, tmp_path, monkeypatch):
     def killed(*_, **__):
         raise KeyboardInterrupt
 

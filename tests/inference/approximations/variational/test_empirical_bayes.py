@@ -44,7 +44,7 @@ def test_the_scale_maximises_the_evidence(linear):
     assert found.diagnose().status == "fitted"
 
 
-def test_predictions_are_of_the_program_that_was_found(linear):
+def test_predictions_are_of_the_model_that_was_found(linear):
     x, y = linear
     q = EmpiricalBayes(model, steps=200, learning_rate=0.03, draws=50)
     found = bnn.fit(q, x, y, progress=False)
@@ -53,7 +53,7 @@ def test_predictions_are_of_the_program_that_was_found(linear):
     assert found.predict(x).mean.shape == y.shape
 
 
-def test_a_program_with_and_one_without_parameters_are_told_apart(linear):
+def test_a_model_with_and_one_without_parameters_are_told_apart(linear):
     with pytest.raises(ValueError, match="`EmpiricalBayes` fits them"):
         bnn.fit(Variational(model), *linear, progress=False)
     with pytest.raises(ValueError, match="no parameter to fit"):

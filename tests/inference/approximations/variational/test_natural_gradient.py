@@ -1,4 +1,4 @@
-"""VOGN, noisy Adam and noisy K-FAC: the laws that their precisions must end at."""
+"""VOGN, noisy Adam and noisy K-FAC: the values that their precisions must end at."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.approximations.curvature.kronecker import KroneckerCu
 from tests.inference.approximations import linear_truth as truth
 from tests.marks import checked
 
-CLIMB = {
+OPTIMISATION = {
     "batch_size": None,
     "steps": 4000,
     "learning_rate": 0.1,
@@ -28,11 +28,11 @@ def linear():
 
 
 def fitted(x, y, model=None, **options):
-    q = NaturalGradient(truth.linear() if model is None else model, **(CLIMB | options))
+    q = NaturalGradient(truth.linear() if model is None else model, **(OPTIMISATION | options))
     return bnn.fit(q, x, y, float64=True, progress=False)
 
 
-def vogn_law(x, y, likelihood=1.0, square=1.0):
+def vogn_fixed_point(x, y, likelihood=1.0, square=1.0):
     """Where s = E_q[Σ squared gradients] and the mean is that of the posterior."""
     a = truth.design(x)
     mean, precision = truth.posterior(x, y, likelihood=likelihood)
@@ -53,9 +53,9 @@ def test_noisy_adam_ends_at_the_mean_field_of_highest_elbo(linear, batch_size):
     assert truth.worst_error(draws, mean, np.linalg.inv(precision)) > 10
 
 
-def test_vogn_ends_at_the_fixed_point_of_its_own_law(linear):
+def test_vogn_ends_at_its_own_fixed_point(linear):
     draws = truth.draws_of(fitted(*linear))
-    mean, covariance = vogn_law(*linear)
+    mean, covariance = vogn_fixed_point(*linear)
     assert truth.worst_error(draws, mean, covariance) < 4.5
 
 
@@ -63,13 +63,13 @@ def test_a_temperature_counts_once_in_the_curvature(linear):
     """Squares of tempered gradients would count it twice."""
     temperature = 0.25
     draws = truth.draws_of(fitted(*linear, truth.linear(temperature=temperature)))
-    once = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature)
-    twice = vogn_law(*linear, likelihood=1 / temperature, square=1 / temperature**2)
+    once = vogn_fixed_point(*linear, likelihood=1 / temperature, square=1 / temperature)
+    twice = vogn_fixed_point(*linear, likelihood=1 / temperature, square=1 / temperature**2)
     assert truth.worst_error(draws, *once) < 4.5
     assert truth.worst_error(draws, *twice) > 10
 
 
-FEW = 8  # rows, so that the prior counts beside the likelihood
+FEW = 8  # rows, so that the prior counts against the likelihood
 
 
 def kfac(x, y, **options):
@@ -144,7 +144,7 @@ def test_noisy_kfac_refuses_what_it_does_not_know(model, words, regression):
 
 
 @pytest.mark.parametrize("method", checked(["vogn", "noisy_kfac"], "vogn"))
-def test_a_network_with_a_learned_noise_is_climbed_on_minibatches(regression, method):
+def test_a_network_with_a_learned_noise_is_fitted_on_minibatches(regression, method):
     q = NaturalGradient(network, method=method, steps=1500, batch_size=16, draws=50)
     found = bnn.fit(q, *regression, progress=False)
     (losses,) = found.provenance["approximation"]["losses"]

@@ -21,7 +21,7 @@ from bayesnn_ppl.modeling.contract import inspect_model
 from tests.inference.approximations import linear_truth as truth
 from tests.marks import checked
 
-CLIMB = {
+OPTIMISATION = {
     "batch_size": None,
     "steps": 8000,
     "learning_rate": 0.02,
@@ -42,13 +42,13 @@ def linear():
 
 @pytest.fixture(scope="module")
 def full(linear):
-    q = Variational(truth.linear(), guide="multivariate_normal", draws=2000, **CLIMB)
+    q = Variational(truth.linear(), guide="multivariate_normal", draws=2000, **OPTIMISATION)
     return fitted(q, *linear)
 
 
 @pytest.fixture(scope="module")
 def mean_field(linear):
-    return fitted(Variational(truth.linear(), draws=2000, **CLIMB), *linear)
+    return fitted(Variational(truth.linear(), draws=2000, **OPTIMISATION), *linear)
 
 
 def test_a_full_covariance_is_exact_and_its_elbo_the_log_evidence(full, linear):
@@ -88,7 +88,7 @@ def test_a_temperature_counts_once(which, temperature, linear):
         guide="multivariate_normal",
         draws=2000,
         weigh=False,
-        **CLIMB,
+        **OPTIMISATION,
     )
     draws = truth.draws_of(fitted(q, *linear))
 
@@ -106,7 +106,7 @@ def test_a_temperature_counts_once(which, temperature, linear):
 
 
 def family_of(approximation, x, y):
-    """The family that a fit would climb, where it begins, and the data."""
+    """The family that a fit would optimise, where it begins, and the data."""
     summary = inspect_model(approximation.model, x, y)
     problem = Problem(approximation.model, x, y, summary, 0, False, None, False, None)
     begun = begin_target(approximation, problem, learn=False)
@@ -153,7 +153,7 @@ def test_minibatches_are_unbiased_because_the_kl_counts_once(guide, regression):
     assert float(jnp.abs(mistaken - whole).max()) > 0.01
 
 
-def test_a_guide_of_numpyro_is_climbed_as_numpyro_would(regression):
+def test_a_guide_of_numpyro_is_fitted_as_numpyro_would(regression):
     x, y = regression
     approximation = Variational(network, guide=autoguide.AutoNormal, batch_size=None)
     family, first, _ = family_of(approximation, x, y)
@@ -271,8 +271,8 @@ def test_renyi_goes_from_the_importance_weighted_bound_to_the_elbo():
 @pytest.mark.check
 def test_renyi_of_a_mean_field_is_wider_than_the_elbo_of_it(mean_field, linear):
     """α < 1 charges less for mass where the posterior has none."""
-    climb = CLIMB | {"particles": 16, "renyi_alpha": 0.0}
-    wide = fitted(Variational(truth.linear(), draws=2000, **climb), *linear)
+    options = OPTIMISATION | {"particles": 16, "renyi_alpha": 0.0}
+    wide = fitted(Variational(truth.linear(), draws=2000, **options), *linear)
     ratio = truth.draws_of(wide).var(0) / truth.draws_of(mean_field).var(0)
     assert ratio.min() > 1.2
 
@@ -280,7 +280,7 @@ def test_renyi_of_a_mean_field_is_wider_than_the_elbo_of_it(mean_field, linear):
 def test_pareto_k_tells_a_poor_q_from_an_exact_one(full, linear):
     x, y = linear
     twins = np.column_stack([x[:, 0], x[:, 0] + 0.01 * x[:, 1]])
-    poor = fitted(Variational(truth.linear(), draws=2000, **CLIMB), twins, y)
+    poor = fitted(Variational(truth.linear(), draws=2000, **OPTIMISATION), twins, y)
     assert full.provenance["approximation"]["pareto_k"] < 0.5
     assert poor.provenance["approximation"]["pareto_k"] > 0.7
     found = poor.diagnose()
@@ -291,19 +291,19 @@ def test_a_family_by_its_inverse_cdf_holds_a_posterior_that_no_normal_can():
     """Under next to no data the posterior is the prior, here of the family itself."""
 
     def model(x, y=None, *, batch_size=None):
-        law = dist.Laplace(1.0, 0.5).expand([3]).to_event(1)
-        weight = numpyro.sample("weight", law)
+        prior = dist.Laplace(1.0, 0.5).expand([3]).to_event(1)
+        weight = numpyro.sample("weight", prior)
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
             x, y = bnn.minibatch(x, y)
             numpyro.sample("y", dist.Normal(x @ weight, 1e6), obs=y)
 
     x, y = np.ones((5, 3)), np.zeros(5)
-    climb = CLIMB | {"draws": 500, "start": "prior", "particles": 8}
+    options = OPTIMISATION | {"draws": 500, "start": "prior", "particles": 8}
     evidence = 5 * float(dist.Normal(0.0, 1e6).log_prob(0.0))
-    own = fitted(Variational(model, guide=inverse_cdf(dist.Laplace), **climb), x, y)
+    own = fitted(Variational(model, guide=inverse_cdf(dist.Laplace), **options), x, y)
     elbo = own.provenance["approximation"]["elbo"]
     assert abs(elbo["mean"] - evidence) < 4e-3
-    normal = fitted(Variational(model, **climb), x, y).provenance["approximation"]["elbo"]
+    normal = fitted(Variational(model, **options), x, y).provenance["approximation"]["elbo"]
     assert normal["mean"] < evidence - 0.03
     assert abs(np.median(own.draws["weight"]) - 1.0) < 0.1
 
@@ -339,7 +339,7 @@ GUIDES = {
 
 
 @pytest.mark.parametrize("name", checked(GUIDES, "low_rank", "mixed"))
-def test_a_guide_climbs(name, regression):
+def test_a_guide_is_fitted(name, regression):
     x, y = regression
     settings = {"steps": 400, "learning_rate": 0.01, "draws": 50, "batch_size": None}
     found = bnn.fit(Variational(network, **(settings | GUIDES[name])), x, y, progress=False)
@@ -355,7 +355,7 @@ def test_a_guide_climbs(name, regression):
 def test_layers_of_a_mapping_are_correlated_within_and_not_between(linear):
     """On the linear model with a group of kernel and one of bias, each is exact given the other."""
     guide = {"*.kernel": "multivariate_normal", "*": "normal"}
-    found = fitted(Variational(truth.linear(), guide=guide, draws=2000, **CLIMB), *linear)
+    found = fitted(Variational(truth.linear(), guide=guide, draws=2000, **OPTIMISATION), *linear)
     mean, precision = truth.posterior(*linear)
     covariance = np.zeros((3, 3))
     covariance[:2, :2] = np.linalg.inv(precision[:2, :2])
@@ -374,14 +374,14 @@ def test_means_begin_at_a_mode_or_a_posterior(regression):
         for name, array in mode.draws.items():
             np.testing.assert_allclose(q.draws[name].mean(1), array[:, 0], atol=1e-3)
     other = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(scale=0.4))
-    with pytest.raises(ValueError, match="fit of the same program"):
+    with pytest.raises(ValueError, match="fit of the same model"):
         bnn.fit(Variational(other, mode=mode), x, y, progress=False)
 
 
 # Non-convergence is told.
 
 
-def test_a_climb_that_is_too_short_says_so(regression):
+def test_an_optimisation_that_is_too_short_says_so(regression):
     slow = Variational(network, steps=400, learning_rate=1e-3, schedule=None, draws=30)
     assert "still rising" in bnn.fit(slow, *regression, progress=False).diagnose().verdict
     few = Variational(network, steps=20, draws=30)
@@ -391,7 +391,7 @@ def test_a_climb_that_is_too_short_says_so(regression):
     assert "rising" not in verdict and "few" not in verdict
 
 
-def test_a_climb_that_overflows_says_where(regression):
+def test_an_optimisation_that_overflows_says_where(regression):
     wild = Variational(network, optimiser=optax.sgd(1e30), steps=200, draws=30)
     found = bnn.fit(wild, *regression, progress=False)
     assert all(np.isfinite(array).all() for array in found.draws.values())
@@ -435,7 +435,7 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
         ({"estimator": "local", "guide": "low_rank"}, ValueError, "mean field"),
         ({"estimator": "local", "renyi_alpha": 0.5, "particles": 4}, ValueError, "Rényi"),
         ({"renyi_alpha": 0.5}, ValueError, "particles=2"),
-        ({"renyi_alpha": -1.0, "particles": 4}, ValueError, "negative"),
+        ({"renyi_alpha": -1.0, "particles": 4}, ValueError, "at least 0"),
         ({"steps": 10, "epochs": 10}, ValueError, "not both"),
         ({"steps": 0}, ValueError, "steps"),
         ({"draws": 0}, ValueError, "draws"),

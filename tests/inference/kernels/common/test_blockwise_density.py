@@ -29,7 +29,7 @@ def density_of(model, x, y):
 
 
 def test_gradients_and_differences_are_those_of_the_whole():
-    """Of a tempered program with sites outside the network; the last block is smaller."""
+    """Of a tempered model with sites outside the network; the last block is smaller."""
     model = bnn.cold(bnn.models.mlp(hidden=(4,), prior=bnn.priors.learned_normal()), 0.3)
     x, y = rows_of()
     vector, whole = density_of(model, x, y)

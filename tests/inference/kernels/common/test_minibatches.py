@@ -1,4 +1,4 @@
-"""Which rows a step sees: laws of the indices, gradients of parts, programs that are refused."""
+"""Which rows a step sees: their distribution, gradients of parts, models that are refused."""
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +84,7 @@ def follows_the_full_gradient(x, y, *, batch_size=ROWS, mesh=(1, 1), seeds=(1, 2
     wide, targets = x.astype(float), y.astype(float)
     for seed in seeds:
         kernel = SGLD(
-            program(lambda x, w: x @ w),
+            model_of(lambda x, w: x @ w),
             step_size=STEP_SIZE,
             noise=0.0,
             batch_size=batch_size,
@@ -159,7 +159,7 @@ def test_the_gradient_is_unbiased_and_of_full_scale(regression):
     np.testing.assert_allclose(np.mean(parts, axis=0), whole, rtol=1e-5)
 
 
-def test_a_temperature_counts_like_a_cold_program(regression):
+def test_a_temperature_counts_like_a_cold_model(regression):
     """U/T of the kernel is U of `cold(model, T)`, Jacobian included."""
     x, y = map(jnp.asarray, regression)
     density, vector = density_of(scaled)
@@ -170,7 +170,7 @@ def test_a_temperature_counts_like_a_cold_program(regression):
     assert np.abs(plain - cold).max() > 0.5  # the Jacobian tempered too
 
 
-def program(function):
+def model_of(function):
     def model(x, y=None, *, batch_size=None):
         weight = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
@@ -203,7 +203,7 @@ def time_series(x, w):
     ids=["mean", "first row", "sorted", "cumulative", "attention", "inside jit", "running sum"],
 )
 def test_a_density_that_looks_at_other_rows_is_refused(regression, function, operation):
-    density, _ = density_of(program(function), {"w": Z["w"]})
+    density, _ = density_of(model_of(function), {"w": Z["w"]})
     with pytest.raises(
         ValueError, match=rf"mixes the rows of its data, in an operation `{operation}"
     ):
@@ -222,7 +222,7 @@ def test_a_density_that_looks_at_other_rows_is_refused(regression, function, ope
     ids=["linear", "across features", "along features", "row by row", "over time"],
 )
 def test_a_density_of_each_row_by_itself_is_not(regression, function):
-    density, _ = density_of(program(function), {"w": Z["w"]})
+    density, _ = density_of(model_of(function), {"w": Z["w"]})
     check_rows_independent(density, *regression)
 
 

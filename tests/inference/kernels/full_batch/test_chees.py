@@ -1,4 +1,4 @@
-"""ChEES-HMC: the law, what the chains learn together, and every way of running it."""
+"""ChEES-HMC: the target, what the chains learn together, and every way of running it."""
 
 import jax
 import jax.numpy as jnp
@@ -185,7 +185,7 @@ def test_the_first_draws_agree_on_every_mesh(regression):
 
 def test_bad_arguments(regression):
     model = bnn.models.linear()
-    with pytest.raises(TypeError, match="ChEES takes a NumPyro program"):
+    with pytest.raises(TypeError, match="ChEES takes a NumPyro model"):
         ChEES(None)
     with pytest.raises(ValueError, match="refuses this run of 1 chains.*at least 2 of them"):
         draw(ChEES(model), regression, chains=1)

@@ -1,4 +1,4 @@
-"""HMC: its law, what breaks it, its trajectories, and its warm-up."""
+"""HMC: its target, what breaks it, its trajectories, and its warm-up."""
 
 import jax
 import jax.numpy as jnp
@@ -142,7 +142,7 @@ def test_energy_that_changes_sides_is_what_float32_can_resolve():
 
 
 def test_log_ratios_of_any_terms():
-    """A factor may be a whole number, a scalar or infinite; 1e8 comes and goes."""
+    """A factor may be an integer, a scalar or infinite; 1e8 comes and goes."""
     zeros = {"a": jnp.zeros(2, int), "b": jnp.zeros(()), "c": jnp.zeros(3, jnp.bfloat16)}
     terms = {"a": jnp.array([3, 4]), "b": jnp.asarray(1e8), "c": jnp.ones(3, jnp.bfloat16)}
     assert log_ratio(terms, zeros, jnp.array([-1e8, 0.25])) == 10.25

@@ -1,4 +1,4 @@
-"""MALA is HMC with one leapfrog, and has the law of the program."""
+"""MALA is HMC with one leapfrog, and has the posterior as its target."""
 
 import jax
 import jax.numpy as jnp

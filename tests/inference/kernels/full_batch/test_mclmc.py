@@ -144,14 +144,14 @@ def cliff(x, y=None, *, batch_size=None):
     unrelated_data(x, y, batch_size)
 
 
-@pytest.mark.parametrize("program", checked([half_space, cliff], half_space))
-def test_a_chain_is_not_lost_where_the_density_ends(program):
-    kernel = MCLMC(program, preconditioning="identity", steps_per_draw=4, **PRECISE)
+@pytest.mark.parametrize("model", checked([half_space, cliff], half_space))
+def test_a_chain_is_not_lost_where_the_density_ends(model):
+    kernel = MCLMC(model, preconditioning="identity", steps_per_draw=4, **PRECISE)
     posterior = bnn.sample(kernel, *NO_DATA, warmup=300, draws=1000, **SETTINGS)
     theta = posterior.draws["theta"]
     assert np.isfinite(theta).all() and theta[..., 0].max() <= 1
     assert 0 < posterior.statistics["diverging"].mean() < 0.6
-    # Every chain goes on moving, to the wall and away from it.
+    # Every chain keeps moving, to the wall and away from it.
     assert (theta[:, -300:, 0].max(axis=1) > 0.5).all()
     assert (theta[:, -300:, 0].min(axis=1) < -0.5).all()
     assert (posterior.statistics["n_steps"] == 8).all()

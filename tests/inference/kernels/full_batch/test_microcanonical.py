@@ -1,4 +1,4 @@
-"""The microcanonical integrator against an implementation of its own in NumPy, and its laws."""
+"""The microcanonical integrator against an implementation in NumPy, and what it conserves."""
 
 import jax
 import jax.numpy as jnp

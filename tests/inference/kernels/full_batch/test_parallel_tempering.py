@@ -1,4 +1,4 @@
-"""Parallel tempering: the law with and without modes, the rungs, and every way of running it."""
+"""Parallel tempering: the target with and without modes, the rungs, and every way of running it."""
 
 import jax
 import jax.numpy as jnp

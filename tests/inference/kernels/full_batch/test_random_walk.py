@@ -1,4 +1,4 @@
-"""Random-walk Metropolis: its law, its adaptation, its refusals."""
+"""Random-walk Metropolis: its target, its adaptation, its refusals."""
 
 import pytest
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl.inference.kernels.stochastic_gradient.atmc import ATMC, adaptive_rates
-from tests.inference.kernels.linear_laws import thermostat_law
 from tests.inference.kernels.normal_means import NormalMeans
+from tests.inference.kernels.stationary_distributions import thermostat_distribution
 from tests.inference.kernels.stochastic_gradient.test_sgnht import (
     BATCH_SIZE,
     EPSILON,
@@ -19,7 +19,7 @@ from tests.inference.kernels.stochastic_gradient.test_sgnht import (
 pytestmark = pytest.mark.filterwarnings("ignore:The posterior at temperature")
 
 
-def test_friction_and_noise_are_those_of_a_stationary_law():
+def test_friction_and_noise_are_those_of_a_stationary_distribution():
     """ζ - A = ξ is what the proof in the module needs; ζ is at least γ, and A is not negative."""
     thermostat = np.linspace(-3, 5, 33)
     friction, injected = adaptive_rates(thermostat, 1.5)
@@ -36,19 +36,19 @@ class Steady(ATMC):
         return super()._step(position, held, gradient, normals, settings)
 
 
-def test_the_law_under_noise_of_unknown_size():
+def test_the_target_under_noise_of_unknown_size():
     settings = dict(step_size=EPSILON, temperature=TEMPERATURE, mass=1.0)
     rows = NormalMeans.quadratic_rows()
-    law, thermostat = thermostat_law(
+    expected, thermostat = thermostat_distribution(
         rows,
         BATCH_SIZE,
         settings,
         lambda z: (np.maximum(INJECTED, z), np.maximum(INJECTED - z, 0.0)),
     )
-    # SGNHT's less what is injected; the last is larger than the friction wanted.
+    # SGNHT's minus what is injected; the last is larger than the friction wanted.
     np.testing.assert_allclose(thermostat / INJECTED, [0.18, 0.74, 1.68], rtol=0.03)
-    np.testing.assert_allclose(np.diag(law.part(0, 3)) / np.diag(TARGET[1]), 1, atol=0.02)
-    kernel = ATMC(NormalMeans.program, **SETTINGS)
-    assert NormalMeans.deviation(kernel, law.mean[:3], law.part(0, 3), **RUN)[0] < 4.5
-    held = Steady(NormalMeans.program, **SETTINGS)
+    np.testing.assert_allclose(np.diag(expected.part(0, 3)) / np.diag(TARGET[1]), 1, atol=0.02)
+    kernel = ATMC(NormalMeans.model, **SETTINGS)
+    assert NormalMeans.deviation(kernel, expected.mean[:3], expected.part(0, 3), **RUN)[0] < 4.5
+    held = Steady(NormalMeans.model, **SETTINGS)
     assert NormalMeans.deviation(held, *TARGET, **RUN)[0] > 20

@@ -101,7 +101,7 @@ def variance_ratio(regression, mesh, **settings):
 
 @pytest.mark.check
 @pytest.mark.parametrize("mesh", [(1, 4), (2, 2)])
-def test_the_law_is_the_same_on_any_mesh(regression, mesh):
+def test_the_distribution_is_the_same_on_any_mesh(regression, mesh):
     """Variances within 10 %; a gradient counted once per device would make them a quarter."""
     assert abs(variance_ratio(regression, mesh) - 1) < 0.1
 

@@ -9,8 +9,8 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchMetropolis,
 )
 from tests.inference.kernels.known_moments import worst_deviation
-from tests.inference.kernels.linear_laws import Method, law
 from tests.inference.kernels.normal_means import NormalMeans
+from tests.inference.kernels.stationary_distributions import Method, stationary_distribution
 
 LEAPFROGS, RUN = 12, dict(warmup=50, draws=1500)
 TARGET = (NormalMeans.mean, NormalMeans.covariance)
@@ -37,13 +37,15 @@ def heated(step_size, leapfrogs, batch_size):
 
     method = Method(trajectory, parts=2, noises=1 + leapfrogs)
     precision = np.linalg.inv(NormalMeans.covariance)
-    found = law(method, precision, dict(step_size=step_size, deviation=deviation))
+    found = stationary_distribution(
+        method, precision, dict(step_size=step_size, deviation=deviation)
+    )
     return np.diag(found.part(0, 3)) / np.diag(NormalMeans.covariance)
 
 
 def hmc(step_size=4e-4, leapfrogs=LEAPFROGS, **settings):
     return BiasedMinibatchHMC(
-        NormalMeans.program,
+        NormalMeans.model,
         step_size=step_size,
         num_leapfrogs=leapfrogs,
         steps_per_draw=leapfrogs,
@@ -78,7 +80,7 @@ def test_the_heat_falls_only_with_the_cost():
 )
 def test_minibatch_acceptance(settings, right):
     kernel = BiasedMinibatchMetropolis(
-        NormalMeans.program, step_size=0.03, steps_per_draw=20, **settings
+        NormalMeans.model, step_size=0.03, steps_per_draw=20, **settings
     )
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     if right:

@@ -145,7 +145,7 @@ def test_full_gradients_only_when_they_are_due(estimator, due):
         (lambda: check_estimator(SVRG, "`gradient` of SGLD"), TypeError, "`gradient` of SGLD"),
         (lambda: ControlVariate(anchor="strat"), ValueError, "Did you mean `start`"),
         (lambda: SVRG(every=0), ValueError, "`every` of SVRG must be at least 1"),
-        (lambda: SVRG(every=1.5), TypeError, "`every` of SVRG must be a whole number"),
+        (lambda: SVRG(every=1.5), TypeError, "`every` of SVRG must be an integer"),
     ],
 )
 def test_settings_out_of_range(make, error, words):

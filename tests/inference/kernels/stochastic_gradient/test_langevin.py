@@ -1,4 +1,4 @@
-"""Langevin kernels: the steps they make, and on minibatches the law that is predicted of them."""
+"""Langevin kernels: the steps they make, and their predicted distribution on minibatches."""
 
 import jax
 import numpy as np
@@ -18,7 +18,11 @@ from tests.inference.kernels.known_moments import (
     coefficients,
     worst_deviation,
 )
-from tests.inference.kernels.linear_laws import METHODS, minibatch_law, regression_rows
+from tests.inference.kernels.stationary_distributions import (
+    METHODS,
+    minibatch_distribution,
+    regression_rows,
+)
 from tests.marks import checked
 
 BATCH = dict(step_size=2e-4, batch_size=8)
@@ -74,8 +78,8 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", checked(KERNELS, "SGHMC"))
-def test_the_law_on_minibatches_is_the_predicted_one(regression, name):
-    """And the bias is there: the posterior itself, or a law without minibatch noise, is not it."""
+def test_the_distribution_on_minibatches_is_the_predicted_one(regression, name):
+    """And the bias is there: neither the posterior itself nor one without minibatch noise fits."""
     x, y = regression
     kind, method, own = KERNELS[name]
     decay = {} if name == "SGLD" else {"momentum_decay": 0.9}
@@ -83,7 +87,7 @@ def test_the_law_on_minibatches_is_the_predicted_one(regression, name):
     posterior = bnn.sample(kernel, x, y, warmup=100, draws=2000, **SETTINGS)
     theta = coefficients(posterior)
     settings = dict(step_size=own["step_size"], temperature=0.5, mass=1.0, momentum_decay=0.9)
-    predicted = minibatch_law(METHODS[method], regression_rows(x, y), 8, settings)
+    predicted = minibatch_distribution(METHODS[method], regression_rows(x, y), 8, settings)
     assert worst_deviation(theta, predicted.mean[:3], predicted.part(0, 3)) < 4.5
     assert worst_deviation(theta, *closed_form(x, y, posterior_temperature=0.5)) > 8
 

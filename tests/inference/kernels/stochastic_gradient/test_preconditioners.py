@@ -62,7 +62,7 @@ def test_layerwise():
     assert np.abs(found[9] / found[4] - 1).max() > 0.2
 
 
-# A density on the line that is no Gaussian, U(θ) = θ⁴/4 + θ, on a grid that spans it.
+# A density on the line that is not a Gaussian, U(θ) = θ⁴/4 + θ, on a grid that spans it.
 GRID = np.linspace(-3.2, 2.4, 561)
 FLOOR = 1.0
 
@@ -82,7 +82,7 @@ PLAIN = moments(np.exp(-potential(GRID)) * (FLOOR + np.abs(GRID**3 + 1)))
 
 
 def stationary(mode, step_size, temperature=1.0, weight=None):
-    """Mean and variance of the SGLD chain's stationary law, without a random number.
+    """Mean and variance of the SGLD chain's stationary distribution, without a random number.
 
     With decay 0, M and Γ are functions of θ, and the chain's transition density is Gaussian.
     `weight` is that of Γ, T where nothing is said.
@@ -108,7 +108,7 @@ def stationary(mode, step_size, temperature=1.0, weight=None):
     return moments(kernel[0])
 
 
-def test_the_correction_makes_it_right_and_without_it_the_law_is_another():
+def test_the_correction_makes_it_right_and_without_it_it_is_biased():
     """By quadrature: the corrected chain's error goes with ε, the plain one's has a limit."""
     coarse, fine = (np.abs(stationary("corrected", step) - TRUE) for step in (0.02, 0.01))
     assert (fine < [0.002, 0.01]).all()
@@ -195,7 +195,7 @@ def test_drift_is_the_derivative_of_the_inverse_mass():
         (lambda: RMSProp(floor=0.0), ValueError, "`floor` of RMSProp must be positive"),
         (lambda: RMSProp(mode="plane"), ValueError, "Did you mean `plain`"),
         (lambda: Adagrad(mode="corrected"), ValueError, "`mode='corrected'` of Adagrad"),
-        (lambda: Layerwise(every=10), ValueError, "32, but M is set anew every 10 steps"),
+        (lambda: Layerwise(every=10), ValueError, "32, but M is reset every 10 steps"),
         (lambda: Layerwise(every=0), ValueError, "`every` of Layerwise must be at least 1"),
         (lambda: check_preconditioner("rmsprop", "`preconditioner` of SGLD"), TypeError, "SGLD"),
         (lambda: check_preconditioner(RMSProp, "`preconditioner` of SGLD"), TypeError, "SGLD"),

@@ -1,4 +1,4 @@
-"""SGHMC: two ways to say one thing, SGLD as its limit, and its law on a conjugate program."""
+"""SGHMC: two ways to say one thing, SGLD as its limit, and its target on a conjugate model."""
 
 import jax
 import numpy as np
@@ -100,6 +100,6 @@ def test_kinetic_temperature_of_each_site(run, regression):
         mean = kinetic[..., site].mean()
         assert lowest - 5 * error < mean < highest + 5 * error
         assert abs(mean - 0.5) > 3 * error or freedom == 1
-        # And its law, a chi-square over its degrees of freedom.
+        # And its distribution, a chi-square over its degrees of freedom.
         scaled = (kinetic[..., site] * freedom / mean).ravel()[::4]
         assert stats.kstest(scaled, stats.chi2(freedom).cdf).pvalue > 1e-5

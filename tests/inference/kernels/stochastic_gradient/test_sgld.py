@@ -1,4 +1,4 @@
-"""SGLD: its step, its law on a conjugate program, and what would break it."""
+"""SGLD: its step, its target on a conjugate model, and what would break it."""
 
 import jax.numpy as jnp
 import numpy as np

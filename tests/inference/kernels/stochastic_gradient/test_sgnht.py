@@ -6,8 +6,8 @@ import pytest
 
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT, thermostat_step
-from tests.inference.kernels.linear_laws import thermostat_law
 from tests.inference.kernels.normal_means import NormalMeans
+from tests.inference.kernels.stationary_distributions import thermostat_distribution
 
 EPSILON, TEMPERATURE, BATCH_SIZE = 4e-4, 0.7, 16
 INJECTED = 0.1 / EPSILON**0.5
@@ -17,30 +17,30 @@ SETTINGS = dict(
 RUN = dict(warmup=200, draws=1500)
 TARGET = (NormalMeans.mean, TEMPERATURE * NormalMeans.covariance)
 
-# θ of `NormalMeans` is no network's.
+# θ of `NormalMeans` is not a network's.
 pytestmark = pytest.mark.filterwarnings("ignore:The posterior at temperature")
 
 
 def predicted():
     settings = dict(step_size=EPSILON, temperature=TEMPERATURE, mass=1.0)
     rows = NormalMeans.quadratic_rows()
-    return thermostat_law(rows, BATCH_SIZE, settings, lambda z: (z, INJECTED))
+    return thermostat_distribution(rows, BATCH_SIZE, settings, lambda z: (z, INJECTED))
 
 
-def test_the_law_under_noise_of_unknown_size():
-    law, thermostat = predicted()
+def test_the_target_under_noise_of_unknown_size():
+    expected, thermostat = predicted()
     # The noise is of the size of what is injected, and smaller and larger than it; each
     # thermostat stands where it is, and the bias that is left is small.
     np.testing.assert_allclose(thermostat / INJECTED, [1.18, 1.74, 2.7], rtol=0.02)
-    relative = np.diag(law.part(0, 3)) / np.diag(TARGET[1])
+    relative = np.diag(expected.part(0, 3)) / np.diag(TARGET[1])
     np.testing.assert_allclose(relative, 1, atol=0.02)
-    kernel = SGNHT(NormalMeans.program, **SETTINGS)
-    assert NormalMeans.deviation(kernel, law.mean[:3], law.part(0, 3), **RUN)[0] < 4.5
+    kernel = SGNHT(NormalMeans.model, **SETTINGS)
+    assert NormalMeans.deviation(kernel, expected.mean[:3], expected.part(0, 3), **RUN)[0] < 4.5
 
 
 @pytest.mark.check
 def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
-    kernel = SGHMC(NormalMeans.program, momentum_decay=0.9, **SETTINGS)
+    kernel = SGHMC(NormalMeans.model, momentum_decay=0.9, **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     assert deviation > 20
     np.testing.assert_allclose(variances / np.diag(TARGET[1]), [1.18, 1.74, 2.7], rtol=0.08)
@@ -49,7 +49,7 @@ def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
 @pytest.mark.check
 def test_the_euler_form_is_colder_by_its_first_order_bias():
     """Var(θ) = T/λ times 1 - hξ/2, with hξ near 0.1 times the thermostats above."""
-    kernel = SGNHT(NormalMeans.program, integrator="euler", **SETTINGS)
+    kernel = SGNHT(NormalMeans.model, integrator="euler", **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)
     factor = 1 - 0.05 * predicted()[1] / INJECTED
     assert deviation > 8

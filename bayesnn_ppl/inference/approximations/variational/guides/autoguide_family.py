@@ -1,4 +1,4 @@
-"""A family of q that is a guide of NumPyro, as a program run beside the model."""
+"""A family of q that is a guide of NumPyro: a second model, over the same latent sites."""
 
 import copy
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.identity import StaticProgram, identity_key
+from bayesnn_ppl.core.identity import StaticValue, identity_key
 from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational.guides.choices import (
     build_guide,
@@ -36,7 +36,7 @@ _guides: OrderedDict[Hashable, autoguide.AutoGuide] = OrderedDict()
 
 
 class GuideValues(NamedTuple):
-    """What is fitted, unconstrained: parameters of the guide, and of the program itself."""
+    """What is fitted, unconstrained: parameters of the guide, and of the model itself."""
 
     q: Mapping[str, Any]
     psi: Mapping[str, Any]
@@ -53,7 +53,7 @@ def make_guide(
 ) -> autoguide.AutoGuide:
     """The guide that was asked for, run once, its locations at z.
 
-    One that was made before for the same program and shapes is taken again, so that what was
+    One that was made before for the same model and shapes is taken again, so that what was
     compiled with it serves again too. A guide of the caller's own keeps its own start.
     """
     if isinstance(guide, autoguide.AutoGuide):
@@ -81,7 +81,7 @@ def make_guide(
 
 
 def _run_once(guide: autoguide.AutoGuide, x: Any, y: Any) -> None:
-    """Let the guide look at the program."""
+    """Let the guide look at the model."""
     with handlers.block(), handlers.seed(rng_seed=jax.random.key(0)):
         guide(x, y)
 
@@ -128,7 +128,7 @@ class Guided:
 
     def begin(self, z: Mapping[str, Any], psi: Mapping[str, Any], x: Any, y: Any) -> GuideValues:
         """Where the guide begins: around z, or where a guide of the caller's own says."""
-        first = _first_values(StaticProgram(self), z if self.placed else None, x, y)
+        first = _first_values(StaticValue(self), z if self.placed else None, x, y)
         if self.placed:  # tracing has left its own values there
             place_guide(self.guide, z)
         return GuideValues(first, dict(psi))
@@ -207,10 +207,10 @@ class Guided:
         return isinstance(self.guide, autoguide.AutoLaplaceApproximation)
 
 
-@partial(jax.jit, static_argnames="program")
-def _first_values(program: StaticProgram, z: Any, x: Any, y: Any) -> dict[str, Any]:
+@partial(jax.jit, static_argnames="static")
+def _first_values(static: StaticValue, z: Any, x: Any, y: Any) -> dict[str, Any]:
     """Parameter of a guide -> its first value, unconstrained; around z unless that is None."""
-    family: Guided = program.model
+    family: Guided = static.value
     if z is not None:
         place_guide(family.guide, z)
     known = dict(family.parameters)

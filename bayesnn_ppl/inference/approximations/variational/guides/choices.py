@@ -161,7 +161,7 @@ def build_guide(
 
     Args:
         guide: what `check_guide` takes, "normal" apart.
-        model: the program.
+        model: the NumPyro model.
         latents: its latent sites.
         sigma_init: first standard deviation, where the guide has one.
         rank: of a low-rank guide.

@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.identity import StaticProgram
+from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.variational.target import Target
 from bayesnn_ppl.inference.fitting.approximation import Finding
 
 __all__ = ["laplace_draws"]
 
 
-@partial(jax.jit, static_argnames="program")
-def _precision(program: StaticProgram, centre: Any, psi: Any, x: Any, y: Any) -> Any:
-    target: Target = program.model
+@partial(jax.jit, static_argnames="static")
+def _precision(static: StaticValue, centre: Any, psi: Any, x: Any, y: Any) -> Any:
+    target: Target = static.value
 
     def potential(vector: Any) -> Any:
         key = jax.random.key(0)
@@ -26,9 +26,9 @@ def _precision(program: StaticProgram, centre: Any, psi: Any, x: Any, y: Any) ->
     return jax.jacrev(jax.grad(potential))(centre)
 
 
-@partial(jax.jit, static_argnames="program")
-def _log_densities(program: StaticProgram, vectors: Any, psi: Any, x: Any, y: Any) -> Any:
-    target: Target = program.model
+@partial(jax.jit, static_argnames="static")
+def _log_densities(static: StaticValue, vectors: Any, psi: Any, x: Any, y: Any) -> Any:
+    target: Target = static.value
 
     def one(vector: Any) -> Any:
         key = jax.random.key(0)
@@ -47,8 +47,8 @@ def laplace_draws(
     Returns:
         Draws (draws, d), log ratios (draws,), and what was found.
     """
-    program = StaticProgram(target)
-    precision = np.asarray(_precision(program, centre, psi, x, y), dtype=float)
+    static = StaticValue(target)
+    precision = np.asarray(_precision(static, centre, psi, x, y), dtype=float)
     if not np.isfinite(precision).all():
         raise ValueError(
             "The curvature of the log density at the mode is not finite. Standardise inputs and "
@@ -73,6 +73,6 @@ def laplace_draws(
     normal = np.asarray(jax.random.normal(seed, (draws, len(values))), dtype=float)
     found = np.asarray(centre, dtype=float) + (normal / np.sqrt(values)) @ vectors.T
     dtype = jnp.result_type(float)
-    log_p = np.asarray(_log_densities(program, found.astype(dtype), psi, x, y), dtype=float)
+    log_p = np.asarray(_log_densities(static, found.astype(dtype), psi, x, y), dtype=float)
     log_q = -0.5 * (normal**2).sum(1) + 0.5 * np.log(values / (2 * np.pi)).sum()
     return found, log_p - log_q, findings

@@ -25,9 +25,9 @@ def row_noise(
         "local"    (x W)_j ~ N(Σ_i x_i μ_ij, Σ_i x_i² σ_ij²), independent for each row and unit
         "flipout"  x M + ((x ∘ s) Δ) ∘ r,  Δ = σ ∘ ε shared, signs s, r of each row
 
-    The law of "local" is exact where a row enters a layer once, as a vector. Where it enters at
-    many places (convolutions, sequences) the outputs share one draw of the weights and are not
-    independent: such layers use Flipout, whose law is exact there too.
+    The distribution of "local" is exact where a row enters a layer once, as a vector. Where it
+    enters at many places (convolutions, sequences) the outputs share one draw of the weights and
+    are not independent: such layers use Flipout, which is exact there too.
 
     Args:
         estimator: "local" or "flipout".
@@ -38,7 +38,7 @@ def row_noise(
         The ids of parameters that were drawn by row, once the network has run.
 
     Raises:
-        ValueError: (when the program runs) a layer is called twice, so that its rows would meet
+        ValueError: (when the model runs) a layer is called twice, so that its rows would meet
             two draws of its weights.
 
     References:

@@ -23,7 +23,7 @@ class Moments(NamedTuple):
 
     Attributes:
         q: means and, by softplus, standard deviations; shape (2, d).
-        psi: unconstrained parameters of the program itself, site -> value.
+        psi: unconstrained parameters of the model itself, site -> value.
     """
 
     q: Any

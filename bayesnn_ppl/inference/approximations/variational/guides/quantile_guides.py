@@ -113,7 +113,7 @@ class InverseCDF:
     settings: tuple[tuple[str, float], ...]
 
     def build(self, model: Any, **options: Any) -> QuantileGuide:
-        """The guide of a program; options are those of `AutoNormal`."""
+        """The guide of a model; options are those of `AutoNormal`."""
         return QuantileGuide(model, self, **options)
 
     def distribution(self, loc: Any, scale: Any, parameter: Any) -> Any:
@@ -130,14 +130,14 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
 
         z_j = F⁻¹(u_j; m_j, s_j, ...),   u_j ~ U(0, 1)
 
-    has gradients in the parameters wherever F⁻¹ has, so that the bound of any such q is climbed as
+    has gradients in the parameters wherever F⁻¹ has, so the bound of any such q is maximised as
     that of a normal is: Laplace, logistic, Student-t, Cauchy, Gumbel, ... Sites that are not on
-    the real line have this law in their unconstrained coordinate. `sigma_init` of `Variational`
-    is the first scale s, whatever standard deviation that is.
+    the real line have this distribution in their unconstrained coordinate. `sigma_init` of
+    `Variational` is the first scale s, whatever standard deviation that is.
 
     NumPyro takes the inverse cdf of Student's t from tensorflow_probability. Without that package
-    the same law is drawn by NumPyro's own sampler, a normal over the root of a gamma, whose
-    gradients in location, scale and degrees of freedom are as good.
+    the same distribution is drawn by NumPyro's own sampler, a normal over the root of a gamma,
+    whose gradients in location, scale and degrees of freedom are as good.
 
     Args:
         family: a class of NumPyro distributions, such as `dist.Laplace`.
@@ -145,7 +145,7 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
         **settings: the family's other parameters, such as `df=5.0`.
 
     Raises:
-        TypeError: `family` is no class of distributions, or a setting no number.
+        TypeError: `family` is not a class of distributions, or a setting no number.
         ValueError: it lacks a location, a scale or an inverse cdf, is not on the real line, or a
             parameter is missing, unknown, or out of its bounds.
 
@@ -163,9 +163,9 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
             "`inverse_cdf` takes a class of NumPyro distributions, such as `dist.Laplace`, not "
             f"{family!r}."
         )
-    law: Any = family
-    name, known = law.__name__, law.arg_constraints
-    if not {"loc", "scale"} <= set(known) or law.icdf is dist.Distribution.icdf:
+    kind: Any = family
+    name, known = kind.__name__, kind.arg_constraints
+    if not {"loc", "scale"} <= set(known) or kind.icdf is dist.Distribution.icdf:
         raise ValueError(
             f"{name} cannot be a mean field: it needs parameters `loc` and `scale` and an inverse "
             "cdf, as Laplace, Logistic, StudentT, Cauchy, Gumbel and SoftLaplace have."
@@ -183,7 +183,7 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
         if not bool(known[setting](float(value))):
             raise ValueError(f"`{setting}` = {value} of {name} must be {known[setting]}.")
     try:
-        fn: Any = law(loc=0.0, scale=1.0, **settings)
+        fn: Any = kind(loc=0.0, scale=1.0, **settings)
     except TypeError as error:
         raise ValueError(
             f"{name} has parameters {sorted(others)} besides `loc` and `scale`: give them all. "

@@ -1,4 +1,4 @@
-"""Programs and checks that the tests of priors share."""
+"""Models and checks that the tests of priors share."""
 
 import jax
 import numpy as np
@@ -40,10 +40,10 @@ IMAGES = np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3, 1)
 def trace_of(prior, network=MLP, x=ROWS, seed=0):
     """The sites of a network under a prior, sampled once."""
 
-    def program(x):
+    def model(x):
         bnn.random_network("net", network, prior, x)
 
-    return handlers.trace(handlers.seed(program, jax.random.key(seed))).get_trace(x)
+    return handlers.trace(handlers.seed(model, jax.random.key(seed))).get_trace(x)
 
 
 def shapes_of(prior, network=MLP, x=ROWS):
@@ -60,7 +60,7 @@ def shapes_of(prior, network=MLP, x=ROWS):
     return found
 
 
-def same_law(draws, cdf):
+def ks_p_value(draws, cdf):
     """The p-value of a Kolmogorov-Smirnov test."""
     return stats.ks_1samp(np.ravel(draws).astype(float), cdf, method="asymp").pvalue
 

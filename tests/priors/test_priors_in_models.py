@@ -1,4 +1,4 @@
-"""Priors in programs: gradients on all kinds of layers, tables, samplers, prior predictive."""
+"""Priors in models: gradients on all kinds of layers, tables, samplers, prior predictive."""
 
 import jax
 import numpy as np
@@ -9,7 +9,7 @@ from numpyro.infer import Predictive
 import bayesnn_ppl as bnn
 from bayesnn_ppl import priors
 from bayesnn_ppl.modeling.contract import inspect_model
-from tests.priors.laws import MLP, NNX, ROWS, shapes_of, trace_of
+from tests.priors.prior_checks import MLP, NNX, ROWS, shapes_of, trace_of
 
 
 def test_a_table_holds_network_priors_and_others_for_linen_and_nnx():

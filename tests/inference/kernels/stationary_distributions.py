@@ -1,4 +1,4 @@
-"""The exact stationary law of a step that is linear in its state and its noise.
+"""The exact stationary distribution of a step that is linear in its state and its noise.
 
 On a Gaussian target every integrator of Langevin dynamics maps state and noise to the next state
 by two matrices, s' = A s + C ξ. Both are read off the step's own Jacobians, and the stationary
@@ -23,7 +23,7 @@ from tests.inference.kernels.known_moments import NOISE
 
 
 class Method(NamedTuple):
-    """A step in the form that the laws are read from.
+    """A step in the form that the distributions are read from.
 
     Attributes:
         step: (state, noises, gradient_at, **settings) -> state. The state has shape (parts, d),
@@ -175,12 +175,14 @@ def jacobians(
     return transition, spread, constant
 
 
-def law(method: Method, precision: Any, *cycle: dict[str, Any], **faults: Any) -> Stationary:
-    """The stationary law on exp(-θᵀΛθ/2T) of a step, or of several gone through for ever.
+def stationary_distribution(
+    method: Method, precision: Any, *cycle: dict[str, Any], **faults: Any
+) -> Stationary:
+    """The stationary distribution on exp(-θᵀΛθ/2T) of a step, or of several gone through for ever.
 
     Args:
         precision: Λ, shape (d, d).
-        cycle: the settings of each step. The law is that at the end of a period.
+        cycle: the settings of each step. The distribution is that at the end of a period.
         faults: see `jacobians`.
 
     Raises:
@@ -199,7 +201,7 @@ def law(method: Method, precision: Any, *cycle: dict[str, Any], **faults: Any) -
     return Stationary(np.zeros(size), solve_discrete_lyapunov(whole, noise))
 
 
-def minibatch_law(
+def minibatch_distribution(
     method: Method,
     rows: Rows,
     batch_size: int,
@@ -238,10 +240,10 @@ def minibatch_law(
     return Stationary(centre, covariance.reshape(size, size))
 
 
-def thermostat_law(
+def thermostat_distribution(
     rows: Rows, batch_size: int, settings: dict[str, Any], rates: Callable[[Any], tuple[Any, Any]]
 ) -> tuple[Stationary, Any]:
-    """The law under heavy thermostats, and where they stand.
+    """The distribution under heavy thermostats, and where they stand.
 
     Each thermostat takes the value at which its momentum, averaged over the two moments of the
     step when it looks, has variance T M. Its own motion is left out.
@@ -256,7 +258,7 @@ def thermostat_law(
     def held(thermostat: Any) -> tuple[Stationary, Any, Any]:
         friction, injected = rates(thermostat)
         own = settings | {"friction": friction, "injected": np.broadcast_to(injected, d)}
-        return minibatch_law(HELD_THERMOSTAT, rows, batch_size, own), friction, injected
+        return minibatch_distribution(HELD_THERMOSTAT, rows, batch_size, own), friction, injected
 
     def excess(thermostat: Any) -> Any:
         found, friction, injected = held(thermostat)

@@ -1,7 +1,7 @@
-"""Every kernel has the law of Bayesian linear regression, and one that is broken has not.
+"""Every kernel has the posterior of Bayesian linear regression, and one that is broken has not.
 
 The posterior is normal in closed form, see `closed_form`. Stochastic-gradient kernels take all rows
-in each step, or have an accept step: what minibatches do to their law is in their own tests.
+in each step, or have an accept step: what minibatches do to them is in their own tests.
 """
 
 import jax.numpy as jnp
@@ -145,7 +145,7 @@ ONCE = [name for name in KERNELS if "," not in name or name == "SGHMC, cold"]
 
 
 @pytest.mark.parametrize("name", checked(KERNELS, *ONCE))
-def test_the_law_is_that_of_the_posterior_at_its_temperature(regression, name):
+def test_draws_are_those_of_the_posterior_at_its_temperature(regression, name):
     kind, model, settings, run, temperatures = KERNELS[name]
     theta = coefficients(bnn.sample(kind(model, **settings), *regression, **SETTINGS | run))
     assert worst_deviation(theta, *closed_form(*regression, **temperatures)) < 4.5

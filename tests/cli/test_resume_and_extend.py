@@ -93,16 +93,16 @@ def test_check_finds_damage_and_repairs_it(folder, capsys):
     assert "is whole" in capsys.readouterr().out
     next((run / "checkpoint").iterdir()).write_bytes(b"torn")
     assert main(["check", str(run)]) == 1
-    assert "cannot go on" in capsys.readouterr().out
+    assert "cannot be resumed" in capsys.readouterr().out
     assert main(["check", str(run), "--repair"]) == 0
     assert "20 draws per chain are kept" in capsys.readouterr().out
     assert main(["check", str(run)]) == 0
     assert main(["extend", str(run), "--quiet"]) == 1
-    assert "no sampler's state to go on from" in capsys.readouterr().err
+    assert "no sampler's state to resume from" in capsys.readouterr().err
 
 
-def test_sigterm_saves_and_says_how_to_go_on(folder):
-    """As a batch system stops a job: status 75, and `resume` has the bits of the whole run."""
+def test_sigterm_saves_and_says_how_to_resume(folder):
+    """As a batch system stops a job: status 75, and `resume` is bit-for-bit the whole run."""
     run = folder / "d"
     script = [sys.executable, "-m", "bayesnn_ppl.cli"]
     command = [*script, "sample", "hmc", "linear", "--num-leapfrogs", "3"]

@@ -1,4 +1,4 @@
-"""Every linear step has, on a Gaussian, exactly the law that its docstring says."""
+"""Every linear step has, on a Gaussian, exactly the distribution that its docstring says."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,11 @@ import pytest
 
 from bayesnn_ppl.inference.kernels.stochastic_gradient import integrators
 from bayesnn_ppl.inference.schedules.simple import Cyclical
-from tests.inference.kernels.linear_laws import METHODS, explicit, law
+from tests.inference.kernels.stationary_distributions import (
+    METHODS,
+    explicit,
+    stationary_distribution,
+)
 
 PRECISION = np.array([[3.0, 1.0, 0.4], [1.0, 2.0, -0.3], [0.4, -0.3, 1.0]])
 MASS = np.array([0.5, 1.0, 4.0])
@@ -53,9 +57,9 @@ FACTORS = {
 
 @pytest.mark.parametrize("mass", [np.ones(3), MASS], ids=["identity", "preconditioned"])
 @pytest.mark.parametrize("name", FACTORS)
-def test_the_law_is_exactly_the_documented_one(name, mass):
+def test_the_distribution_is_exactly_the_documented_one(name, mass):
     settings = SETTINGS | {"mass": mass}
-    found = law(METHODS[name], PRECISION, settings)
+    found = stationary_distribution(METHODS[name], PRECISION, settings)
     position, momentum = documented(name, **settings)
     np.testing.assert_allclose(found.part(0, 3), position, atol=1e-12)
     if momentum is not None:
@@ -74,8 +78,8 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", FACTORS)
 def test_faults_are_caught(name, fault):
-    """By 5 % or more, where the right law agrees to twelve digits."""
-    found = law(METHODS[name], PRECISION, SETTINGS, **FAULTS[fault]).part(0, 3)
+    """By 5 % or more, where the right one agrees to twelve digits."""
+    found = stationary_distribution(METHODS[name], PRECISION, SETTINGS, **FAULTS[fault]).part(0, 3)
     position, _ = documented(name, **SETTINGS)
     assert np.linalg.norm(found - position) > 0.05 * np.linalg.norm(position)
 
@@ -83,7 +87,7 @@ def test_faults_are_caught(name, fault):
 def bias(method, *cycle, part=0):
     """The relative error of the covariance of θ, or of m, against the target's."""
     target = SETTINGS["temperature"] * (np.diag(MASS) if part else np.linalg.inv(PRECISION))
-    found = law(method, PRECISION, *cycle).part(part, 3)
+    found = stationary_distribution(method, PRECISION, *cycle).part(part, 3)
     return np.linalg.norm(found - target) / np.linalg.norm(target)
 
 
@@ -130,7 +134,10 @@ def test_the_old_momentum_is_caught():
     wrong, right = explicit(old_momentum_step), METHODS["symplectic_euler"]
     settings = dict(step_size=0.08**2, momentum_decay=1 - 0.08 * 1.3, temperature=1.0)
     settings["mass"] = np.ones(3)
-    excess = {m: 3 * law(m, 3 * np.eye(3), settings).covariance[0, 0] - 1 for m in (wrong, right)}
+    excess = {
+        m: 3 * stationary_distribution(m, 3 * np.eye(3), settings).covariance[0, 0] - 1
+        for m in (wrong, right)
+    }
     assert abs(excess[wrong] - 0.23) < 0.005 and abs(excess[right] - 0.005) < 0.0005
     assert abs(order(wrong) - 1) < 0.05
 
@@ -163,6 +170,6 @@ def test_the_order_of_a_cycle(name, expectation):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_caught_in_a_cycle(fault):
     steps = cycle(4 / 80**2, 80)
-    right = law(METHODS["BAOAB"], PRECISION, *steps).part(0, 3)
-    wrong = law(METHODS["BAOAB"], PRECISION, *steps, **FAULTS[fault]).part(0, 3)
+    right = stationary_distribution(METHODS["BAOAB"], PRECISION, *steps).part(0, 3)
+    wrong = stationary_distribution(METHODS["BAOAB"], PRECISION, *steps, **FAULTS[fault]).part(0, 3)
     assert np.linalg.norm(wrong - right) > 0.05 * np.linalg.norm(right)
