@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import same_draws
+from benchmarks.faults import same_draws
 
 pytestmark = pytest.mark.check
 

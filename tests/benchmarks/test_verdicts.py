@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.verdict_chains import (
+from benchmarks.verdicts.verdict_chains import (
     NORMAL,
     autoregressive,
     independent,
@@ -14,9 +14,9 @@ from benchmarks.verdict_chains import (
     student,
     student_walk,
 )
-from benchmarks.verdict_models import MODELS
-from benchmarks.verdict_tables import rates
-from benchmarks.verdicts import beyond_bounds, short_rows, wrong
+from benchmarks.verdicts.verdict_models import MODELS
+from benchmarks.verdicts.verdict_tables import rates
+from benchmarks.verdicts.verdicts import beyond_bounds, short_rows, wrong
 
 pytestmark = pytest.mark.check
 

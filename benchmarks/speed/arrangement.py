@@ -1,0 +1,93 @@
+"""Several chains on few devices: one after another, or in a batch? And one chain, on all cores?
+
+    python -m benchmarks arrangement [--repeats 3] [--one-chain]
+
+Four chains of HMC with 200 leapfrogs a draw on `mlp_regression_small` (synthetic data, eight
+inputs); with `--one-chain` one chain on one device, or on two that share the rows. Each number of
+host devices needs a process of its own; the processes take turns.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+
+LEAPFROGS, CHAINS = 200, 4
+ROWS = {276: 60, 690: 30, 8_610: 4}  # rows -> draws
+CASES = [(2, "map"), (2, "vmap"), (4, "map"), (1, "map"), (1, "vmap")]
+ONE_CHAIN = [(1, "alone"), (2, "shared rows")]
+
+
+def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
+    """Leapfrogs per second of all chains together, in this process."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", devices)
+    import numpy as np
+    from numpyro.infer import HMC
+
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl.inference.sampling import plan
+
+    one = (devices, arrangement) in ONE_CHAIN
+    chains, mesh = (1, bnn.device_mesh(1, devices)) if one else (CHAINS, None)
+    if not one:
+        place_chains = plan.place_chains
+        plan.place_chains = lambda *a: (place_chains(*a)[0], arrangement)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 8)).astype(np.float32)
+    y = np.sin(x[:, 0])
+    kernel = HMC(
+        bnn.models.mlp_regression_small(),
+        step_size=1e-5,
+        num_steps=LEAPFROGS,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
+    seconds = []
+    for _ in range(3):
+        posterior = bnn.sample(
+            kernel, x, y, warmup=2, draws=draws, chains=chains, mesh=mesh, progress=False
+        )
+        seconds.append(posterior.provenance["seconds"]["sample"])
+    return chains * LEAPFROGS * draws / statistics.median(seconds)
+
+
+def main() -> None:
+    """Print one table: rows of data × arrangement."""
+    parser = argparse.ArgumentParser(description="Chains one after another, or in a batch.")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one-chain", action="store_true")
+    parser.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        devices, arrangement, rows, draws = options.case
+        print(measure(int(devices), arrangement, int(rows), int(draws)))
+        return
+    cases = ONE_CHAIN if options.one_chain else CASES
+    reference = (1, "alone") if options.one_chain else (1, "vmap")
+    chains = "one chain" if options.one_chain else f"{CHAINS} chains"
+    print(
+        f"leapfrogs per second, {chains}, {os.cpu_count()} cores; ratio to {reference[0]} device, "
+        f"{reference[1]}"
+    )
+    for rows, draws in ROWS.items():
+        speed: dict[tuple[int, str], list[float]] = {case: [] for case in cases}
+        for _ in range(options.repeats):
+            for case in cases:
+                command = [sys.executable, "-m", "benchmarks", "arrangement", "--case"]
+                arguments = [str(case[0]), case[1], str(rows), str(draws)]
+                done = subprocess.run(
+                    [*command, *arguments], check=True, capture_output=True, text=True
+                )
+                speed[case].append(float(done.stdout.split()[-1]))
+        base = statistics.median(speed[reference])
+        for (devices, arrangement), values in speed.items():
+            median = statistics.median(values)
+            print(
+                f"N = {rows:>5}  {devices} devices, {arrangement:<11} {median:>9.0f} "
+                f"{median / base:>6.2f}",
+                flush=True,
+            )

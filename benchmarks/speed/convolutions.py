@@ -1,0 +1,97 @@
+"""Gradients of convolutional networks: inside a compiled loop over the same jitted alone.
+
+    python -m benchmarks convolutions [--repeats 9]
+
+One step is the gradient of the potential energy and a move of all parameters along it: alone
+(compiled, called from Python) and as the body of a `lax.scan` of four steps. Each network is
+timed with the library's own layers and with Flax's convolution and max pool in their place. All
+contenders take turns, and medians over the repeats are compared: a ratio of 1 means that a loop
+costs nothing, as it should. On a CPU, Flax's convolution shows jax issue 12868.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import flax.linen
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.util import initialize_model
+
+import bayesnn_ppl as bnn
+
+STEPS = 4
+# Name -> model, shape of the inputs, highest token (0 for images), classes.
+CASES: dict[str, tuple[Callable[[], Any], tuple[int, ...], int, int]] = {
+    "lenet, B = 128": (bnn.models.lenet, (128, 32, 32, 3), 0, 10),
+    "cnn_lstm, B = 80": (bnn.models.cnn_lstm, (80, 100), 20_000, 2),
+    "resnet20_frn, B = 16": (bnn.models.resnet20_frn, (16, 32, 32, 3), 0, 10),
+}
+LAYERS: dict[str, dict[str, Any]] = {
+    "bayesnn_ppl": {"Conv": bnn.nn.Conv, "max_pool": bnn.nn.max_pool},
+    "Flax": {"Conv": flax.linen.Conv, "max_pool": flax.linen.max_pool},
+}
+
+
+def contenders(case: str, layers: str) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Seconds per step, alone and in the loop, of one network with one kind of layers."""
+    make, shape, tokens, classes = CASES[case]
+    generator = np.random.default_rng(0)
+    x = generator.integers(tokens, size=shape) if tokens else generator.normal(size=shape)
+    data = (
+        jnp.asarray(x, jnp.int32 if tokens else jnp.float32),
+        generator.integers(classes, size=shape[0]),
+    )
+    # The networks look their layers up when they are traced.
+    with patch.multiple(bnn.nn, **LAYERS[layers]):
+        info = initialize_model(jax.random.key(0), make(), model_args=data)
+        position, potential = info.param_info.z, info.potential_fn
+
+        def step(z: Any, _: None = None) -> tuple[Any, None]:
+            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, jax.grad(potential)(z)), None
+
+        def loop(z: Any) -> Any:
+            return jax.lax.scan(step, z, None, length=STEPS)
+
+        compiled = [jax.jit(f).lower(position).compile() for f in (step, loop)]
+
+    def timed(function: Callable[..., Any], steps: int) -> Callable[[], float]:
+        jax.block_until_ready(function(position))
+
+        def run() -> float:
+            began = time.perf_counter()
+            jax.block_until_ready(function(position))
+            return (time.perf_counter() - began) / steps
+
+        return run
+
+    return timed(compiled[0], 1), timed(compiled[1], STEPS)
+
+
+def main() -> None:
+    """Print one line per network and kind of layers."""
+    parser = argparse.ArgumentParser(description="What a loop adds to a convolution's gradient.")
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)
+    print(f"{'network':<22} {'layers':<12} {'alone, ms':>10} {'in a loop':>10} {'ratio':>7}")
+    for case in CASES:
+        runs = {layers: contenders(case, layers) for layers in LAYERS}
+        seconds: dict[tuple[str, int], list[float]] = {
+            (layers, place): [] for layers in LAYERS for place in (0, 1)
+        }
+        for _ in range(options.repeats):
+            for layers, place in seconds:
+                seconds[layers, place].append(runs[layers][place]())
+        for layers in LAYERS:
+            alone, inside = (statistics.median(seconds[layers, place]) for place in (0, 1))
+            print(
+                f"{case:<22} {layers:<12} {1e3 * alone:>10.1f} {1e3 * inside:>10.1f} "
+                f"{inside / alone:>7.2f}",
+                flush=True,
+            )

@@ -1,0 +1,157 @@
+"""What a leapfrog of our HMC costs: its time over that of the gradient it cannot do without.
+
+    python -m benchmarks leapfrog [--rows 100 1000] [--leapfrogs 50 500] [--repeats 21]
+
+One chain on a 50-50 tanh MLP with eight inputs (3 051 weights), a fixed step, the same density for
+all. Everything a draw needs is included: momenta, the accept step, the draws kept. The contenders
+take short turns, and ratios are medians over the turns: the machine's speed drifts by more than
+the differences of interest. On a machine that others use, the ratio of the least times (last
+column) is the steadier one.
+
+* raw gradient: `jit(scan(grad(potential energy)))` on the dictionary of weights, the floor;
+* raw, two arrays: the same, and the gradient is carried to the next step as a momentum would be;
+* raw, flat: the first on one vector of all weights;
+* HMC: `kernel.sample` of ours in a `lax.scan` that collects positions;
+* HMC, jitter: its number of leapfrogs is drawn anew for each draw;
+* HMC, sample: the sampling phase of `bnn.sample`;
+* NumPyro: its HMC kernel in a `lax.scan` that collects positions.
+"""
+
+import argparse
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.infer
+from jax.flatten_util import ravel_pytree
+from numpyro.infer.util import initialize_model
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
+from benchmarks.harness.timing import Run, timed
+
+STEP_SIZE = 1e-4
+MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+
+
+def our_kernel(leapfrogs: int, jitter: float = 0.0) -> HMC:
+    """HMC with a fixed step."""
+    return HMC(
+        MODEL, step_size=STEP_SIZE, num_leapfrogs=leapfrogs, jitter=jitter, adapt_step_size=False
+    )
+
+
+def numpyro_kernel(leapfrogs: int) -> numpyro.infer.HMC:
+    """NumPyro's HMC without adaptation."""
+    return numpyro.infer.HMC(
+        MODEL,
+        step_size=STEP_SIZE,
+        num_steps=leapfrogs,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
+
+
+def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, float]]:
+    """Name -> (a function that runs once and returns the seconds, the leapfrogs it makes)."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 8)).astype(np.float32)
+    y = np.sin(x[:, 0]).astype(np.float32)
+    data = (jnp.asarray(x), jnp.asarray(y))
+    info = initialize_model(jax.random.key(0), MODEL, model_args=data)
+    position, potential = info.param_info.z, info.potential_fn
+    density = Density.at(MODEL, data, {}, position)
+    count = draws * leapfrogs
+
+    def gradients(z: Any) -> Any:
+        def step(z: Any, _: None) -> Any:
+            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, jax.grad(potential)(z)), None
+
+        return jax.lax.scan(step, z, None, length=count)[0]
+
+    def two_arrays(z: Any) -> Any:
+        def step(carry: Any, _: None) -> Any:
+            z, gradient = carry
+            fresh = jax.grad(potential)(z)
+            return (jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), fresh), None
+
+        return jax.lax.scan(step, (z, z), None, length=count)[0]
+
+    def flat_gradients(vector: Any) -> Any:
+        def step(vector: Any, _: None) -> Any:
+            return vector - 1e-9 * density.gradient(vector), None
+
+        return jax.lax.scan(step, vector, None, length=count)[0]
+
+    def scan_of(kernel: Any, made: Callable[[Any], Any]) -> tuple[Run, float]:
+        state = kernel.init(jax.random.key(0), 0, position, data, {})
+
+        def scan(state: Any, *data: Any) -> Any:
+            def step(state: Any, _: None) -> Any:
+                state = kernel.sample(state, data, {})
+                return state, (state.z, made(state))
+
+            return jax.lax.scan(step, state, None, length=draws)[1]
+
+        steps = jax.jit(scan)(state, *data)[1]
+        return timed(scan, state, *data), float(jnp.sum(steps))
+
+    # The runner's clock counts milliseconds, so its turns are longer.
+    longer = 5 * draws
+
+    def in_sample() -> float:
+        posterior = bnn.sample(
+            our_kernel(leapfrogs), x, y, warmup=2, draws=longer, chains=1, progress=False
+        )
+        return float(posterior.provenance["seconds"]["sample"])
+
+    in_sample()  # compiles
+    return {
+        "raw gradient": (timed(gradients, position), count),
+        "raw, two arrays": (timed(two_arrays, position), count),
+        "raw, flat": (timed(flat_gradients, ravel_pytree(position)[0]), count),
+        "HMC": scan_of(our_kernel(leapfrogs), lambda state: state.num_steps),
+        "HMC, jitter": scan_of(our_kernel(leapfrogs, 0.2), lambda state: state.num_steps),
+        "HMC, sample": (in_sample, longer * leapfrogs),
+        "NumPyro": scan_of(numpyro_kernel(leapfrogs), lambda state: state.num_steps),
+    }
+
+
+def main() -> None:
+    """Print one table per number of rows and of leapfrogs."""
+    parser = argparse.ArgumentParser(description="What a leapfrog costs over a gradient.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000])
+    parser.add_argument("--leapfrogs", type=int, nargs="+", default=[50, 500])
+    parser.add_argument("--repeats", type=int, default=21)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)
+    print(
+        f"{'N':>6} {'leapfrogs':>9} {'contender':<14} {'us/leapfrog':>12} {'/ raw grad':>11} "
+        f"{'/ flat':>7} {'least/least':>11}"
+    )
+    for rows in options.rows:
+        for leapfrogs in options.leapfrogs:
+            # A tenth of a second or so for each turn.
+            draws = max(2, 300_000 // (rows * leapfrogs))
+            runs = contenders(rows, leapfrogs, draws)
+            seconds: dict[str, list[float]] = {name: [] for name in runs}
+            for _ in range(options.repeats):
+                for name, (run, count) in runs.items():
+                    seconds[name].append(run() / count)
+            for name, values in seconds.items():
+                ratios = [
+                    statistics.median(a / b for a, b in zip(values, seconds[floor], strict=True))
+                    for floor in ("raw gradient", "raw, flat")
+                ]
+                least = min(values) / min(seconds["raw gradient"])
+                print(
+                    f"{rows:>6} {leapfrogs:>9} {name:<14} {1e6 * statistics.median(values):>12.1f} "
+                    f"{ratios[0]:>11.3f} {ratios[1]:>7.3f} {least:>11.3f}",
+                    flush=True,
+                )

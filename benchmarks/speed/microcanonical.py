@@ -1,0 +1,132 @@
+"""What a step of unadjusted microcanonical Langevin costs over the two gradients it needs.
+
+    python -m benchmarks microcanonical [--rows 100 1000] [--repeats 9]
+
+One chain on a 50-50 tanh MLP with eight inputs (3 051 weights), at fixed settings: L = √d and
+1/100 of it for the step, about what the warm-up sets on networks. The contenders take turns, and
+the medians over the repeats are compared: the machine's speed drifts by more than the
+differences of interest.
+
+* two raw gradients: `jit(scan(grad(potential energy)))` of one vector, the floor, and of a
+  dictionary of sites;
+* MCLMC: `sample` of bayesnn_ppl, its sampling phase, compiled before, draws and statistics kept;
+* MCLMC, every step: with a refreshment of the velocity after every step;
+* BlackJAX: its MCLMC kernel in a `lax.scan` that keeps as many positions.
+"""
+
+import argparse
+import math
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpyro.infer.util import initialize_model
+
+import bayesnn_ppl as bnn
+from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from benchmarks.harness.timing import timed
+
+MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+STEPS_PER_DRAW = 50
+
+
+def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
+    """Name -> a function that runs once and returns the seconds of the timed part."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 8)).astype(np.float32)
+    y = np.sin(x[:, 0]).astype(np.float32)
+    info = initialize_model(jax.random.key(0), MODEL, model_args=(jnp.asarray(x), jnp.asarray(y)))
+    position, potential = info.param_info.z, info.potential_fn
+    length = math.sqrt(ravel_pytree(position)[0].size)
+    step_size = length / 100
+
+    def gradients(z: Any) -> Any:
+        def step(z: Any, _: None) -> Any:
+            gradient = jax.grad(potential)(z)
+            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), None
+
+        return jax.lax.scan(step, z, None, length=2 * draws * STEPS_PER_DRAW)[0]
+
+    vector, unravel = ravel_pytree(position)
+
+    def flat_gradients(vector: Any) -> Any:
+        def step(vector: Any, _: None) -> Any:
+            gradient = jax.grad(lambda vector: potential(unravel(vector)))(vector)
+            return vector - 1e-9 * gradient, None
+
+        return jax.lax.scan(step, vector, None, length=2 * draws * STEPS_PER_DRAW)[0]
+
+    def ours(refreshments: int | None) -> Callable[[], float]:
+        kernel = MCLMC(
+            MODEL,
+            steps_per_draw=STEPS_PER_DRAW,
+            step_size=step_size,
+            length=length,
+            adapt_step_size=False,
+            preconditioning="identity",
+            refreshments_per_length=refreshments,
+        )
+
+        def run() -> float:
+            posterior = bnn.sample(
+                kernel, x, y, warmup=2, draws=draws, chains=1, progress=False, seed=0
+            )
+            return float(posterior.provenance["seconds"]["sample"])
+
+        run()  # compiles
+        return run
+
+    def logdensity(z: Any) -> Any:
+        return -potential(z)
+
+    def black_scan(state: Any, key: Any) -> Any:
+        kernel = blackjax.mclmc(logdensity, L=length, step_size=step_size)
+
+        def step(state: Any, key: Any) -> Any:
+            return kernel.step(key, state)[0], None
+
+        def draw(state: Any, key: Any) -> Any:
+            state, _ = jax.lax.scan(step, state, jax.random.split(key, STEPS_PER_DRAW))
+            return state, state.position
+
+        return jax.lax.scan(draw, state, jax.random.split(key, draws))
+
+    key = jax.random.key(0)
+    black = blackjax.mclmc(logdensity, L=length, step_size=step_size).init(position, key)
+    return {
+        "two gradients": timed(flat_gradients, vector),
+        "the same, as sites": timed(gradients, position),
+        "MCLMC": ours(4),
+        "MCLMC, every step": ours(None),
+        "BlackJAX": timed(black_scan, black, key),
+    }
+
+
+def main() -> None:
+    """Print one table per number of rows."""
+    parser = argparse.ArgumentParser(description="What a microcanonical step costs.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000])
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)
+    print(f"{'N':>6} {'contender':<18} {'us/step':>9} {'/ two gradients':>16}")
+    for rows in options.rows:
+        draws = int(np.clip(1_000_000 // rows // STEPS_PER_DRAW, 10, 200))
+        runs = contenders(rows, draws)
+        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(options.repeats):
+            for name, run in runs.items():
+                seconds[name].append(run() / (draws * STEPS_PER_DRAW))
+        for name, values in seconds.items():
+            floor = zip(values, seconds["two gradients"], strict=True)
+            ratio = statistics.median(a / b for a, b in floor)
+            print(
+                f"{rows:>6} {name:<18} {1e6 * statistics.median(values):>9.1f} {ratio:>16.2f}",
+                flush=True,
+            )

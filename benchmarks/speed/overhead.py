@@ -1,0 +1,134 @@
+"""What the runner costs: time per leapfrog over the same NumPyro kernel in a bare `lax.scan`.
+
+    python -m benchmarks overhead [--rows 100 1000 10000] [--repeats 7]
+
+One chain of HMC with 50 leapfrogs a draw and no adaptation, on a 50-50 tanh MLP with eight
+inputs (3 051 weights). The contenders take turns, and the medians over the repeats are compared:
+the machine's speed drifts by more than the differences of interest.
+
+* raw gradient: `jit(scan(grad(potential energy)))`, the floor;
+* bare scan: `kernel.sample` in a `lax.scan` that collects positions;
+* bayesnn_ppl: `sample`, its sampling phase; compiled before;
+* numpyro MCMC: `MCMC.run` of the same number of draws, as a user calls it, which compiles at
+  every call;
+* BlackJAX: its HMC kernel in a `lax.scan`.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import HMC, MCMC
+from numpyro.infer.util import initialize_model
+
+import bayesnn_ppl as bnn
+from benchmarks.harness.timing import timed
+
+LEAPFROGS = 50
+STEP_SIZE = 1e-4
+MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+
+
+def make_kernel() -> HMC:
+    """The kernel that all contenders but BlackJAX run."""
+    return HMC(
+        MODEL,
+        step_size=STEP_SIZE,
+        num_steps=LEAPFROGS,
+        trajectory_length=None,
+        adapt_step_size=False,
+        adapt_mass_matrix=False,
+    )
+
+
+def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
+    """Name -> a function that runs once and returns the seconds of the timed part."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 8)).astype(np.float32)
+    y = np.sin(x[:, 0]).astype(np.float32)
+    info = initialize_model(jax.random.key(0), MODEL, model_args=(jnp.asarray(x), jnp.asarray(y)))
+    position, potential = info.param_info.z, info.potential_fn
+
+    def gradients(z: Any) -> Any:
+        def step(z: Any, _: None) -> Any:
+            gradient = jax.grad(potential)(z)
+            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), None
+
+        return jax.lax.scan(step, z, None, length=draws * LEAPFROGS)[0]
+
+    kernel = make_kernel()
+    state = kernel.init(jax.random.key(0), 0, position, (jnp.asarray(x), jnp.asarray(y)), {})
+
+    def bare_scan(state: Any, x: Any, y: Any) -> Any:
+        def step(state: Any, _: None) -> Any:
+            state = kernel.sample(state, (x, y), {})
+            return state, (state.z, state.diverging)
+
+        return jax.lax.scan(step, state, None, length=draws)
+
+    dimension = ravel_pytree(position)[0].size
+    black = blackjax.hmc(
+        lambda z: -potential(z), STEP_SIZE, jnp.ones(dimension), num_integration_steps=LEAPFROGS
+    )
+
+    def black_scan(state: Any, key: Any) -> Any:
+        def step(state: Any, key: Any) -> Any:
+            state, _ = black.step(key, state)
+            return state, state.position
+
+        return jax.lax.scan(step, state, jax.random.split(key, draws))
+
+    def runner() -> float:
+        posterior = bnn.sample(make_kernel(), x, y, warmup=2, draws=draws, chains=1, progress=False)
+        return float(posterior.provenance["seconds"]["sample"])
+
+    def numpyro_mcmc() -> float:
+        mcmc = MCMC(make_kernel(), num_warmup=0, num_samples=draws, progress_bar=False)
+        began = time.perf_counter()
+        mcmc.run(jax.random.key(0), x, y)
+        jax.block_until_ready(mcmc.get_samples())
+        return time.perf_counter() - began
+
+    runner()  # compiles
+    return {
+        "raw gradient": timed(gradients, position),
+        "bare scan": timed(bare_scan, state, jnp.asarray(x), jnp.asarray(y)),
+        "bayesnn_ppl": runner,
+        "numpyro MCMC": numpyro_mcmc,
+        "BlackJAX": timed(black_scan, black.init(position), jax.random.key(0)),
+    }
+
+
+def main() -> None:
+    """Print one table per number of rows."""
+    parser = argparse.ArgumentParser(description="What the runner costs per leapfrog.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000, 10_000])
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)
+    print(f"{'N':>6} {'contender':<14} {'us/leapfrog':>12} {'/ bare scan':>12} {'/ raw grad':>11}")
+    for rows in options.rows:
+        draws = int(np.clip(200_000 // rows, 20, 1000))
+        runs = contenders(rows, draws)
+        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(options.repeats):
+            for name, run in runs.items():
+                seconds[name].append(run() / (draws * LEAPFROGS))
+        for name, values in seconds.items():
+            ratio = [
+                statistics.median(a / b for a, b in zip(values, seconds[other], strict=True))
+                for other in ("bare scan", "raw gradient")
+            ]
+            print(
+                f"{rows:>6} {name:<14} {1e6 * statistics.median(values):>12.1f} "
+                f"{ratio[0]:>12.2f} {ratio[1]:>11.2f}",
+                flush=True,
+            )
