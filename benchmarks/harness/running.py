@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -84,9 +85,12 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
 def run_peer(python: str, script: str, *words: object) -> str:
     """What a script of `benchmarks/peers` prints, run by the interpreter of another environment."""
     path = _PACKAGE / "peers" / script
-    # -P: a module beside the script must not come before the library of that name.
+    # A module in the script's folder must not hide the library of that name.
     done = subprocess.run(
-        [python, "-P", str(path), *map(str, words)], capture_output=True, text=True
+        [python, str(path), *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONSAFEPATH": "1"},
     )
     if done.returncode:
         raise RuntimeError(f"`{script}` failed under {python}: {done.stderr[-2000:]}")

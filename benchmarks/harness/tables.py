@@ -1,9 +1,12 @@
 """Tables: lines that are printed as they come, and Markdown."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+_WIDTH = re.compile(r"([<>])\D*(\d+).*")
 
 
 class Table:
@@ -25,7 +28,7 @@ class Table:
 
 def _cell(value: Any, form: str) -> str:
     if value is None or isinstance(value, str):
-        return format(value or "", form.partition(".")[0].rstrip(",de%"))
+        return format(value or "", _WIDTH.sub(r"\1\2", form))
     return format(value, form)
 
 

@@ -7,11 +7,13 @@ inputs); with `--one-chain` one chain on one device, or on two that share the ro
 host devices needs a process of its own; the processes take turns.
 """
 
-import argparse
 import os
 import statistics
-import subprocess
-import sys
+from functools import partial
+
+from benchmarks.harness.running import in_own_process
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns
 
 LEAPFROGS, CHAINS = 200, 4
 ROWS = {276: 60, 690: 30, 8_610: 4}  # rows -> draws
@@ -55,39 +57,20 @@ def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
     return chains * LEAPFROGS * draws / statistics.median(seconds)
 
 
-def main() -> None:
+def main(*, repeats: int = 3, one_chain: bool = False) -> None:
     """Print one table: rows of data × arrangement."""
-    parser = argparse.ArgumentParser(description="Chains one after another, or in a batch.")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--one-chain", action="store_true")
-    parser.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.case:
-        devices, arrangement, rows, draws = options.case
-        print(measure(int(devices), arrangement, int(rows), int(draws)))
-        return
-    cases = ONE_CHAIN if options.one_chain else CASES
-    reference = (1, "alone") if options.one_chain else (1, "vmap")
-    chains = "one chain" if options.one_chain else f"{CHAINS} chains"
+    cases = ONE_CHAIN if one_chain else CASES
+    reference = (1, "alone") if one_chain else (1, "vmap")
+    chains = "one chain" if one_chain else f"{CHAINS} chains"
     print(
         f"leapfrogs per second, {chains}, {os.cpu_count()} cores; ratio to {reference[0]} device, "
         f"{reference[1]}"
     )
+    table = Table(
+        "N >6", "devices >9", " <2", "arrangement <12", "leapfrogs/s >12.0f", "ratio >7.2f"
+    )
     for rows, draws in ROWS.items():
-        speed: dict[tuple[int, str], list[float]] = {case: [] for case in cases}
-        for _ in range(options.repeats):
-            for case in cases:
-                command = [sys.executable, "-m", "benchmarks", "arrangement", "--case"]
-                arguments = [str(case[0]), case[1], str(rows), str(draws)]
-                done = subprocess.run(
-                    [*command, *arguments], check=True, capture_output=True, text=True
-                )
-                speed[case].append(float(done.stdout.split()[-1]))
-        base = statistics.median(speed[reference])
-        for (devices, arrangement), values in speed.items():
-            median = statistics.median(values)
-            print(
-                f"N = {rows:>5}  {devices} devices, {arrangement:<11} {median:>9.0f} "
-                f"{median / base:>6.2f}",
-                flush=True,
-            )
+        runs = {case: partial(in_own_process, measure, *case, rows, draws) for case in cases}
+        speed = {case: statistics.median(v) for case, v in in_turns(runs, repeats).items()}
+        for (devices, arrangement), value in speed.items():
+            table.row(rows, devices, None, arrangement, value, value / speed[reference])

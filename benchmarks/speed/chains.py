@@ -1,4 +1,4 @@
-"""What four chains cost, beside four chains one after another, for the models of the zoo.
+"""What four chains cost, compared with four chains one after another, for the models of the zoo.
 
     python -m benchmarks chains [--devices 2] [--repeats 7] [--models linear mlp ...]
 
@@ -8,11 +8,13 @@ one. The three take turns in one process; printed are medians of the sampling ph
 ratios to `sequential`.
 """
 
-import argparse
 import statistics
-from typing import Any
+from typing import Any, Literal
 
 import jax
+
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns
 
 CHAINS = 4
 # model -> shape of a row, classes (0: regression), rows, leapfrogs a draw, draws on a CPU
@@ -59,34 +61,30 @@ def contender(name: str, method: str, draws: int) -> Any:
         )
         return posterior.provenance["seconds"]["sample"]
 
+    run()  # compiles
     return run
 
 
-def main() -> None:
-    """Print one line for each model."""
-    parser = argparse.ArgumentParser(description="Chains side by side or one after another.")
-    parser.add_argument("--devices", type=int, default=2, help="host devices, on a CPU")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--draws-factor", type=float, default=1.0)
-    options = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", options.devices)
-    device = jax.devices()[0]
-    print(f"{CHAINS} chains on {len(jax.devices())} x {device.device_kind}; seconds, and ratios to")
-    print(f"chains one after another; medians of {options.repeats}")
-    print(f"{'':<22}{'parallel':>16}{'vectorized':>16}{'sequential':>12}")
-    for name in options.models:
-        draws = max(1, round(MODELS[name][-1] * options.draws_factor))
+def main(
+    *,
+    devices: int = 2,
+    repeats: int = 7,
+    models: tuple[Literal[*MODELS], ...] = tuple(MODELS),
+    draws_factor: float = 1.0,
+) -> None:
+    """Print one line for each model.
+
+    Args:
+        devices: host devices, on a CPU.
+    """
+    jax.config.update("jax_num_cpu_devices", devices)
+    print(f"{CHAINS} chains on {len(jax.devices())} x {jax.devices()[0].device_kind}; seconds, and")
+    print(f"ratios to chains one after another; medians of {repeats}")
+    ratios = (f"{method} >11.3f" for method in METHODS)
+    table = Table(" <22", *(column for name in ratios for column in (name, "ratio >7.2f")))
+    for name in models:
+        draws = max(1, round(MODELS[name][-1] * draws_factor))
         runs = {method: contender(name, method, draws) for method in METHODS}
-        for run in runs.values():
-            run()  # compiles
-        seconds: dict[str, list[float]] = {method: [] for method in METHODS}
-        for _ in range(options.repeats):
-            for method, run in runs.items():
-                seconds[method].append(run())
-        medians = {method: statistics.median(values) for method, values in seconds.items()}
-        base = medians["sequential"]
-        cells = "".join(
-            f"{medians[m]:>9.3f}{medians[m] / base:>7.2f}" for m in METHODS if m != "sequential"
-        )
-        print(f"{name:<22}{cells}{base:>12.3f}", flush=True)
+        medians = {m: statistics.median(values) for m, values in in_turns(runs, repeats).items()}
+        cells = ((medians[m], medians[m] / medians["sequential"]) for m in METHODS)
+        table.row(name, *(value for pair in cells for value in pair))

@@ -9,9 +9,7 @@ contenders take turns, and medians over the repeats are compared: a ratio of 1 m
 costs nothing, as it should. On a CPU, Flax's convolution shows jax issue 12868.
 """
 
-import argparse
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +22,8 @@ import numpy as np
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import Run, in_turns, timed
 
 STEPS = 4
 # Name -> model, shape of the inputs, highest token (0 for images), classes.
@@ -38,8 +38,8 @@ LAYERS: dict[str, dict[str, Any]] = {
 }
 
 
-def contenders(case: str, layers: str) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Seconds per step, alone and in the loop, of one network with one kind of layers."""
+def contenders(case: str, layers: str) -> list[tuple[str, Run]]:
+    """One step alone, and a loop of them, of one network with one kind of layers."""
     make, shape, tokens, classes = CASES[case]
     generator = np.random.default_rng(0)
     x = generator.integers(tokens, size=shape) if tokens else generator.normal(size=shape)
@@ -58,40 +58,19 @@ def contenders(case: str, layers: str) -> tuple[Callable[[], float], Callable[[]
         def loop(z: Any) -> Any:
             return jax.lax.scan(step, z, None, length=STEPS)
 
-        compiled = [jax.jit(f).lower(position).compile() for f in (step, loop)]
-
-    def timed(function: Callable[..., Any], steps: int) -> Callable[[], float]:
-        jax.block_until_ready(function(position))
-
-        def run() -> float:
-            began = time.perf_counter()
-            jax.block_until_ready(function(position))
-            return (time.perf_counter() - began) / steps
-
-        return run
-
-    return timed(compiled[0], 1), timed(compiled[1], STEPS)
+        return [("alone", timed(step, position)), ("in a loop", timed(loop, position))]
 
 
-def main() -> None:
+def main(*, repeats: int = 9) -> None:
     """Print one line per network and kind of layers."""
-    parser = argparse.ArgumentParser(description="What a loop adds to a convolution's gradient.")
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)
-    print(f"{'network':<22} {'layers':<12} {'alone, ms':>10} {'in a loop':>10} {'ratio':>7}")
+    table = Table(
+        "network <23", "layers <12", "alone, ms >10.1f", "in a loop >11.1f", "ratio >8.2f"
+    )
     for case in CASES:
-        runs = {layers: contenders(case, layers) for layers in LAYERS}
-        seconds: dict[tuple[str, int], list[float]] = {
-            (layers, place): [] for layers in LAYERS for place in (0, 1)
-        }
-        for _ in range(options.repeats):
-            for layers, place in seconds:
-                seconds[layers, place].append(runs[layers][place]())
+        runs = {(layers, place): r for layers in LAYERS for place, r in contenders(case, layers)}
+        seconds = in_turns(runs, repeats)
         for layers in LAYERS:
-            alone, inside = (statistics.median(seconds[layers, place]) for place in (0, 1))
-            print(
-                f"{case:<22} {layers:<12} {1e3 * alone:>10.1f} {1e3 * inside:>10.1f} "
-                f"{inside / alone:>7.2f}",
-                flush=True,
-            )
+            alone = statistics.median(seconds[layers, "alone"])
+            inside = statistics.median(seconds[layers, "in a loop"]) / STEPS
+            table.row(case, layers, 1e3 * alone, 1e3 * inside, inside / alone)

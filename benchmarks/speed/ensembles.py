@@ -9,7 +9,6 @@ are medians over the turns. On so many host devices members are spread over them
 one of them. The target on two cores is a ratio of at most 4 for 10 members.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -17,6 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns, median_ratio
 
 ROWS, INPUTS = 690, 8
 
@@ -42,38 +44,29 @@ def contender(members: int, epochs: int, **settings: Any) -> Callable[[], float]
         fitted = bnn.fit(ensemble, x, y, progress=False)
         return float(fitted.provenance["approximation"]["seconds"]["train"])
 
+    run()  # compiles
     return run
 
 
-def main() -> None:
-    """Print one line for each contender, and the record as JSON."""
-    parser = argparse.ArgumentParser(description="Ten members over one.")
-    parser.add_argument("--members", type=int, default=10)
-    parser.add_argument("--devices", type=int, default=2, help="host devices, on a CPU")
-    parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", options.devices)
+def main(*, members: int = 10, devices: int = 2, epochs: int = 200, repeats: int = 9) -> None:
+    """Print one line for each contender, and the record as JSON.
+
+    Args:
+        devices: host devices, on a CPU.
+    """
+    jax.config.update("jax_num_cpu_devices", devices)
     anchored = {"anchored": True, "objective": "posterior"}
     runs = {
-        "one member": contender(1, options.epochs),
-        f"{options.members} members": contender(options.members, options.epochs),
-        f"{options.members} anchored": contender(options.members, options.epochs, **anchored),
+        "one member": contender(1, epochs),
+        f"{members} members": contender(members, epochs),
+        f"{members} anchored": contender(members, epochs, **anchored),
     }
-    for run in runs.values():
-        run()  # compiles
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(options.repeats):
-        for name, run in runs.items():
-            seconds[name].append(run())
-    device = jax.devices()[0]
-    print(f"{len(jax.devices())} x {device.device_kind}, {os.cpu_count()} cores; medians of")
-    print(f"{options.repeats} interleaved turns of {options.epochs} epochs\n")
-    print(f"{'':<14}{'seconds':>9}{'/ one member':>14}")
-    base = seconds["one member"]
-    record = {}
+    seconds = in_turns(runs, repeats)
+    print(f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {os.cpu_count()} cores;")
+    print(f"medians of {repeats} interleaved turns of {epochs} epochs\n")
+    table, record = Table(" <14", "seconds >9.3f", "/ one member >14.2f"), {}
     for name, values in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(values, base, strict=True))
-        record[name] = {"seconds": round(statistics.median(values), 4), "ratio": round(ratio, 3)}
-        print(f"{name:<14}{record[name]['seconds']:>9.3f}{ratio:>14.2f}")
-    print(json.dumps({"devices": options.devices, "epochs": options.epochs, **record}))
+        median, ratio = statistics.median(values), median_ratio(values, seconds["one member"])
+        record[name] = {"seconds": round(median, 4), "ratio": round(ratio, 3)}
+        table.row(name, median, ratio)
+    print(json.dumps({"devices": devices, "epochs": epochs, **record}))

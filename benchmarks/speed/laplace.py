@@ -1,4 +1,4 @@
-"""KFAC and last-layer Laplace approximations of one network, ours beside `laplace-torch`.
+"""KFAC and last-layer Laplace approximations of one network, ours and those of `laplace-torch`.
 
     python -m benchmarks laplace --torch PYTHON [--rows 10000] [--test 1000] [--draws 100]
         [--epochs 10] [--repeats 3] [--out FILE.json]
@@ -10,19 +10,17 @@ weights, with the same prior, N(0, 1/`PRECISION`), on the same rows:
   well, which laplace-torch does when it predicts: so "fit" is one with a single draw, and what the
   others add is counted with the predictions;
 * predict: class probabilities of the test rows under the linearised network. Ours are means over
-  draws of the weights; those of laplace-torch are means over as many draws of the logits from
-  their normal law ("glm", "mc"), and MacKay's formula ("glm", "probit"), which needs no draws.
+  draws of the weights; those of laplace-torch are means over as many draws of normal logits
+  ("glm", "mc"), and MacKay's formula ("glm", "probit"), which needs no draws.
 
 The peer runs in an environment of its own, by the interpreter `--torch`, on as many threads as
 this process has cores. Ratios are ours over theirs, of medians of the repeats; the first call of
 each, which compiles, is told apart. Evidences are to agree to 1 %.
 """
 
-import argparse
 import json
 import os
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,12 +30,14 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import Record
+from benchmarks.harness.running import run_peer
 
 PRECISION = 10.0
 
 
 def trained(rows: int, test: int, epochs: int) -> Any:
-    """The program, its mode, and the rows of both parts."""
+    """The model, its mode, and the rows of both parts."""
     data = bnn.data.load("mnist")
     train = tuple(np.asarray(a)[:rows] for a in data.train)
     held = tuple(np.asarray(a)[:test] for a in data.test)
@@ -103,35 +103,31 @@ def peer(
             y_test=held[1],
             **weights,
         )
-        script = Path(__file__).parents[1] / "peers" / "laplace_peer.py"
-        arguments = [str(path), str(PRECISION), str(draws), str(repeats)]
-        threads = str(len(os.sched_getaffinity(0)))
-        done = subprocess.run(
-            # -P: a folder with a `laplace.py` of its own must not come first.
-            [python, "-P", str(script), *arguments, threads],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        threads = len(os.sched_getaffinity(0))
+        said = run_peer(python, "laplace_peer.py", path, PRECISION, draws, repeats, threads)
+    found: dict[str, dict[str, Any]] = json.loads(said.splitlines()[-1])
     return found
 
 
-def main() -> None:
-    """Print one line for each case and quantity."""
-    parser = argparse.ArgumentParser(description="Laplace approximations beside laplace-torch.")
-    parser.add_argument("--torch", required=True, help="an interpreter that has `laplace-torch`")
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--test", type=int, default=1_000)
-    parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
-    options = parser.parse_args()
-    model, mode, train, held = trained(options.rows, options.test, options.epochs)
-    how = {"draws": options.draws, "repeats": options.repeats}
-    own = ours(model, mode, train, held, **how)
-    theirs = peer(options.torch, mode, train, held, **how)
+def main(
+    *,
+    torch: str,
+    rows: int = 10_000,
+    test: int = 1_000,
+    draws: int = 100,
+    epochs: int = 10,
+    repeats: int = 3,
+    out: Path | None = None,
+) -> None:
+    """Print one line for each case and quantity.
+
+    Args:
+        torch: an interpreter that has `laplace-torch`.
+        out: a JSON file for the figures.
+    """
+    model, mode, train, held = trained(rows, test, epochs)
+    own = ours(model, mode, train, held, draws=draws, repeats=repeats)
+    theirs = peer(torch, mode, train, held, draws=draws, repeats=repeats)
     for case, mine in own.items():
         other = theirs[case]
         gap = mine["log_evidence"] / other["log_evidence"] - 1
@@ -146,5 +142,5 @@ def main() -> None:
                 f"{case:<10} {against:<15} {a:8.2f} s, laplace-torch {b:8.2f} s, ratio {a / b:.2f}"
                 f" (first call {mine[part][0]:.2f} s and {other[against][0]:.2f} s)"
             )
-    if options.out:
-        options.out.write_text(json.dumps({"ours": own, "peer": theirs}, indent=1) + "\n")
+    record = Record(out)
+    record["ours"], record["peer"] = own, theirs

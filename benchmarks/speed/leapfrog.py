@@ -17,7 +17,6 @@ column) is the steadier one.
 * NumPyro: its HMC kernel in a `lax.scan` that collects positions.
 """
 
-import argparse
 import statistics
 import warnings
 from collections.abc import Callable
@@ -33,7 +32,8 @@ from numpyro.infer.util import initialize_model
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
-from benchmarks.harness.timing import Run, timed
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import Run, in_turns, median_ratio, timed
 
 STEP_SIZE = 1e-4
 MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
@@ -123,35 +123,27 @@ def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, fl
     }
 
 
-def main() -> None:
+def main(
+    *,
+    rows: tuple[int, ...] = (100, 1_000),
+    leapfrogs: tuple[int, ...] = (50, 500),
+    repeats: int = 21,
+) -> None:
     """Print one table per number of rows and of leapfrogs."""
-    parser = argparse.ArgumentParser(description="What a leapfrog costs over a gradient.")
-    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000])
-    parser.add_argument("--leapfrogs", type=int, nargs="+", default=[50, 500])
-    parser.add_argument("--repeats", type=int, default=21)
-    options = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)
-    print(
-        f"{'N':>6} {'leapfrogs':>9} {'contender':<14} {'us/leapfrog':>12} {'/ raw grad':>11} "
-        f"{'/ flat':>7} {'least/least':>11}"
-    )
-    for rows in options.rows:
-        for leapfrogs in options.leapfrogs:
+    table = Table(
+        "N >6", "leapfrogs >10", " <1", "contender <15", "us/leapfrog >12.1f",
+        "/ raw grad >11.3f", "/ flat >8.3f", "least/least >12.3f",
+    )  # fmt: skip
+    for count in rows:
+        for length in leapfrogs:
             # A tenth of a second or so for each turn.
-            draws = max(2, 300_000 // (rows * leapfrogs))
-            runs = contenders(rows, leapfrogs, draws)
-            seconds: dict[str, list[float]] = {name: [] for name in runs}
-            for _ in range(options.repeats):
-                for name, (run, count) in runs.items():
-                    seconds[name].append(run() / count)
+            runs = contenders(count, length, max(2, 300_000 // (count * length)))
+            turns = in_turns({name: run for name, (run, _) in runs.items()}, repeats)
+            seconds = {n: [value / runs[n][1] for value in values] for n, values in turns.items()}
+            raw, flat = seconds["raw gradient"], seconds["raw, flat"]
             for name, values in seconds.items():
-                ratios = [
-                    statistics.median(a / b for a, b in zip(values, seconds[floor], strict=True))
-                    for floor in ("raw gradient", "raw, flat")
-                ]
-                least = min(values) / min(seconds["raw gradient"])
-                print(
-                    f"{rows:>6} {leapfrogs:>9} {name:<14} {1e6 * statistics.median(values):>12.1f} "
-                    f"{ratios[0]:>11.3f} {ratios[1]:>7.3f} {least:>11.3f}",
-                    flush=True,
-                )
+                table.row(
+                    count, length, None, name, 1e6 * statistics.median(values),
+                    median_ratio(values, raw), median_ratio(values, flat), min(values) / min(raw),
+                )  # fmt: skip

@@ -14,7 +14,6 @@ differences of interest.
 * BlackJAX: its MCLMC kernel in a `lax.scan` that keeps as many positions.
 """
 
-import argparse
 import math
 import statistics
 import warnings
@@ -30,7 +29,8 @@ from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
-from benchmarks.harness.timing import timed
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns, median_ratio, timed
 
 MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
 STEPS_PER_DRAW = 50
@@ -108,25 +108,14 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     }
 
 
-def main() -> None:
+def main(*, rows: tuple[int, ...] = (100, 1_000), repeats: int = 9) -> None:
     """Print one table per number of rows."""
-    parser = argparse.ArgumentParser(description="What a microcanonical step costs.")
-    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000])
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)
-    print(f"{'N':>6} {'contender':<18} {'us/step':>9} {'/ two gradients':>16}")
-    for rows in options.rows:
-        draws = int(np.clip(1_000_000 // rows // STEPS_PER_DRAW, 10, 200))
-        runs = contenders(rows, draws)
-        seconds: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(options.repeats):
-            for name, run in runs.items():
-                seconds[name].append(run() / (draws * STEPS_PER_DRAW))
+    table = Table("N >6", " <1", "contender <19", "us/step >9.1f", "/ two gradients >17.2f")
+    for count in rows:
+        draws = int(np.clip(1_000_000 // count // STEPS_PER_DRAW, 10, 200))
+        seconds = in_turns(contenders(count, draws), repeats)
         for name, values in seconds.items():
-            floor = zip(values, seconds["two gradients"], strict=True)
-            ratio = statistics.median(a / b for a, b in floor)
-            print(
-                f"{rows:>6} {name:<18} {1e6 * statistics.median(values):>9.1f} {ratio:>16.2f}",
-                flush=True,
-            )
+            microseconds = 1e6 * statistics.median(values) / (draws * STEPS_PER_DRAW)
+            ratio = median_ratio(values, seconds["two gradients"])
+            table.row(count, None, name, microseconds, ratio)

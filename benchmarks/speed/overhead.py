@@ -14,7 +14,6 @@ the machine's speed drifts by more than the differences of interest.
 * BlackJAX: its HMC kernel in a `lax.scan`.
 """
 
-import argparse
 import statistics
 import time
 import warnings
@@ -30,7 +29,8 @@ from numpyro.infer import HMC, MCMC
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from benchmarks.harness.timing import timed
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns, median_ratio, timed
 
 LEAPFROGS = 50
 STEP_SIZE = 1e-4
@@ -107,28 +107,21 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     }
 
 
-def main() -> None:
+def main(*, rows: tuple[int, ...] = (100, 1_000, 10_000), repeats: int = 7) -> None:
     """Print one table per number of rows."""
-    parser = argparse.ArgumentParser(description="What the runner costs per leapfrog.")
-    parser.add_argument("--rows", type=int, nargs="+", default=[100, 1_000, 10_000])
-    parser.add_argument("--repeats", type=int, default=7)
-    options = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)
-    print(f"{'N':>6} {'contender':<14} {'us/leapfrog':>12} {'/ bare scan':>12} {'/ raw grad':>11}")
-    for rows in options.rows:
-        draws = int(np.clip(200_000 // rows, 20, 1000))
-        runs = contenders(rows, draws)
-        seconds: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(options.repeats):
-            for name, run in runs.items():
-                seconds[name].append(run() / (draws * LEAPFROGS))
+    table = Table(
+        "N >6",
+        " <1",
+        "contender <15",
+        "us/leapfrog >12.1f",
+        "/ bare scan >13.2f",
+        "/ raw grad >12.2f",
+    )
+    for count in rows:
+        draws = int(np.clip(200_000 // count, 20, 1000))
+        seconds = in_turns(contenders(count, draws), repeats)
         for name, values in seconds.items():
-            ratio = [
-                statistics.median(a / b for a, b in zip(values, seconds[other], strict=True))
-                for other in ("bare scan", "raw gradient")
-            ]
-            print(
-                f"{rows:>6} {name:<14} {1e6 * statistics.median(values):>12.1f} "
-                f"{ratio[0]:>12.2f} {ratio[1]:>11.2f}",
-                flush=True,
-            )
+            microseconds = 1e6 * statistics.median(values) / (draws * LEAPFROGS)
+            ratios = (median_ratio(values, seconds[o]) for o in ("bare scan", "raw gradient"))
+            table.row(count, None, name, microseconds, *ratios)

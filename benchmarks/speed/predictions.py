@@ -6,7 +6,6 @@ Rows times draws a second of processor time, of predictive moments, on random in
 three turns each, by turns. The ratio is what `components._draws_at_once` chooses by.
 """
 
-import argparse
 import time
 from typing import Any
 from unittest.mock import patch
@@ -14,9 +13,11 @@ from unittest.mock import patch
 import jax
 import numpy as np
 
+from benchmarks.harness.tables import Table
 
-def networks() -> dict[str, tuple[Any, np.ndarray, int]]:
-    """Name -> the program, its inputs and the number of draws."""
+
+def cases() -> dict[str, tuple[Any, np.ndarray, int]]:
+    """Name -> the model, its inputs and the number of draws."""
     import bayesnn_ppl as bnn
 
     generator, models = np.random.default_rng(0), bnn.models
@@ -38,29 +39,29 @@ def rate(model: Any, x: np.ndarray, draws: int, at_once: int, turns: int = 3) ->
     """Rows times draws a second of processor time, compilation apart."""
     from numpyro.infer import Predictive
 
-    from bayesnn_ppl.posterior import mixture
+    from bayesnn_ppl.posterior import components, mixture
 
     sites = Predictive(model, num_samples=1)(jax.random.key(0), x[:2])
     one = {n: np.repeat(np.asarray(a), draws, 0) for n, a in sites.items() if n != "y"}
-    with patch.object(mixture, "_draws_at_once", lambda *_: at_once):
-        components = mixture.Components(model, one, x, memory=2**29, float64=False)
-        components.apply(mixture.component_moments, axis=1)
+    with patch.object(components, "_draws_at_once", lambda *_: at_once):
+        parts = components.Components(model, one, x, memory=2**29, float64=False)
+        parts.apply(mixture.component_moments, axis=1)
         seconds = []
         for _ in range(turns):
             began = time.process_time()
-            components.apply(mixture.component_moments, axis=1)
+            parts.apply(mixture.component_moments, axis=1)
             seconds.append(time.process_time() - began)
     return draws * len(x) / min(seconds)
 
 
-def main() -> None:
-    """Print one line for each network."""
-    parser = argparse.ArgumentParser(description="Predictions of one draw and of 16 at once.")
-    parser.add_argument("--networks", nargs="+", default=list(networks()))
-    options = parser.parse_args()
-    print(f"{'':14}{'one by one':>14}{'16 at once':>14}{'ratio':>8}   rows x draws / s")
-    for name, (model, x, draws) in networks().items():
-        if name in options.networks:
+def main(*, networks: tuple[str, ...] = ()) -> None:
+    """Print one line for each network.
+
+    Args:
+        networks: names; all without.
+    """
+    table = Table(" <14", "one by one >14,.0f", "16 at once >14,.0f", "ratio >8.2f")
+    for name, (model, x, draws) in cases().items():
+        if not networks or name in networks:
             single, together = (rate(model, x, draws, at_once) for at_once in (1, 16))
-            ratio = single / together
-            print(f"{name:14}{single:>14,.0f}{together:>14,.0f}{ratio:>8.2f}", flush=True)
+            table.row(name, single, together, single / together)

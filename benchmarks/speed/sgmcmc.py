@@ -19,15 +19,13 @@ and ratios are medians over the turns: the machine's speed drifts by more than t
   environment of its own, just before the turns of the others.
 """
 
-import argparse
 import importlib.util
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +36,10 @@ from numpyro.infer.util import initialize_model, potential_energy
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
-from benchmarks.harness.timing import Run, timed
+from benchmarks.harness.records import Record
+from benchmarks.harness.running import run_peer
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import Run, in_turns, median_ratio, timed
 
 STEP_SIZE = 1e-8
 
@@ -149,52 +150,52 @@ def blackjax_contenders(
 def posteriors_peer(python: str, case: str, repeats: int) -> dict[str, list[float]]:
     """Name -> seconds a step of the PyTorch library, one for each repeat."""
     steps = {"mlp": 200, "lenet": 5}[case]
-    script = Path(__file__).parents[1] / "peers" / "posteriors_peer.py"
-    done = subprocess.run(
-        [python, str(script), case, str(steps), str(repeats)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return {f"posteriors {name}": took for name, took in json.loads(done.stdout).items()}
+    found = json.loads(run_peer(python, "posteriors_peer.py", case, steps, repeats))
+    return {f"posteriors {name}": seconds for name, seconds in found.items()}
 
 
 def measure(case: str, repeats: int, peer: str | None) -> dict[str, dict[str, float]]:
     """Name -> microseconds a step, and the ratios to the two floors."""
     peers = {} if peer is None else posteriors_peer(peer, case, repeats)
     runs, steps = contenders(case)
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(repeats):
-        for name, run in runs.items():
-            seconds[name].append(run() / steps)
-    seconds |= peers
-    found = {}
-    for name, values in seconds.items():
-        found[name] = {"microseconds": 1e6 * statistics.median(values)}
-        for floor in ("host loop", "scan"):
-            ratios = [a / b for a, b in zip(values, seconds[floor], strict=True)]
-            found[name][f"over {floor}"] = statistics.median(ratios)
-        found[name]["least over least"] = min(values) / min(seconds["scan"])
-    return found
+    turns = in_turns(runs, repeats)
+    seconds = {name: [s / steps for s in values] for name, values in turns.items()} | peers
+    return {
+        name: {
+            "microseconds": 1e6 * statistics.median(values),
+            "over host loop": median_ratio(values, seconds["host loop"]),
+            "over scan": median_ratio(values, seconds["scan"]),
+            "least over least": min(values) / min(seconds["scan"]),
+        }
+        for name, values in seconds.items()
+    }
 
 
-def main() -> None:
-    """Print one table per case."""
-    parser = argparse.ArgumentParser(description="What a stochastic-gradient step costs.")
-    parser.add_argument("--cases", nargs="+", choices=sorted(CASES), default=sorted(CASES))
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--posteriors", help="an interpreter that has `posteriors` and torch")
-    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
-    options = parser.parse_args()
-    figures = {}
-    print(f"{'case':<6} {'contender':<16} {'us/step':>10} {'/ host':>7} {'/ scan':>7} {'least':>7}")
-    for case in options.cases:
-        figures[case] = measure(case, options.repeats, options.posteriors)
-        for name, row in figures[case].items():
-            print(
-                f"{case:<6} {name:<16} {row['microseconds']:>10.1f} {row['over host loop']:>7.3f} "
-                f"{row['over scan']:>7.3f} {row['least over least']:>7.3f}",
-                flush=True,
-            )
-    if options.out:
-        options.out.write_text(json.dumps(figures, indent=1) + "\n")
+def main(
+    *,
+    cases: tuple[Literal[*CASES], ...] = tuple(sorted(CASES)),
+    repeats: int = 15,
+    posteriors: str | None = None,
+    out: Path | None = None,
+) -> None:
+    """Print one table per case.
+
+    Args:
+        posteriors: an interpreter that has `posteriors` and torch.
+        out: a JSON file for the figures.
+    """
+    table, record = (
+        Table(
+            "case <7",
+            "contender <16",
+            "us/step >11.1f",
+            "/ host >8.3f",
+            "/ scan >8.3f",
+            "least >8.3f",
+        ),
+        Record(out),
+    )
+    for case in cases:
+        record[case] = measure(case, repeats, posteriors)
+        for name, row in record.rows[case].items():
+            table.row(case, name, *row.values())

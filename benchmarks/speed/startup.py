@@ -5,12 +5,15 @@
 Each statement runs in a process of its own, in turn; medians, and ratios to `import numpyro`.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns
 
 MODEL = """
 import jax; jax.config.update("jax_num_cpu_devices", 4)
@@ -39,18 +42,17 @@ COMMANDS = {
 }
 
 
-def main() -> None:
+def seconds_of(command: list[str]) -> float:
+    """Seconds of a process."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def main(*, repeats: int = 7) -> None:
     """Print one line per command."""
-    parser = argparse.ArgumentParser(description="What starting costs.")
-    parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
-    seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(repeats):
-        for name, command in COMMANDS.items():
-            began = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            seconds[name].append(time.perf_counter() - began)
-    base = statistics.median(seconds["import numpyro"])
-    for name, values in seconds.items():
-        median = statistics.median(values)
-        print(f"{name:<20} {median:6.2f} s  {median / base:5.2f} × import numpyro")
+    runs = {name: partial(seconds_of, command) for name, command in COMMANDS.items()}
+    medians = {name: statistics.median(v) for name, v in in_turns(runs, repeats).items()}
+    table = Table(" <20", "seconds >8.2f", "× import numpyro >17.2f")
+    for name, median in medians.items():
+        table.row(name, median, median / medians["import numpyro"])

@@ -11,14 +11,16 @@ this run and one on the first 2 048 rows, held on the device, take turns, and co
 step of the sampling phase.
 """
 
-import argparse
 import statistics
 import threading
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+
+from benchmarks.harness.timing import in_turns
 
 ROWS, SHAPE, CLASSES, BATCH = 350_000, (32, 32, 3), 10, 128  # 4.0 GiB
 HELD_ROWS = 2_048  # 24 MB; more would only make the start longer, which is not timed
@@ -121,23 +123,20 @@ def rate(folder: Path, rounds: int) -> None:
         np.load(folder / "y.npy")[:HELD_ROWS],
     )
     contenders = {"held": held, "streamed": streamed(folder)}
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, data in contenders.items():
-            seconds[name].append(run(data, warmup=1, draws=10))
-            print(f"{name:9} {1e3 * seconds[name][-1]:6.1f} ms a step", flush=True)
+
+    def told(name: str) -> float:
+        seconds = run(contenders[name], warmup=1, draws=10)
+        print(f"{name:9} {1e3 * seconds:6.1f} ms a step", flush=True)
+        return seconds
+
+    seconds = in_turns({name: partial(told, name) for name in contenders}, rounds)
     ratio = statistics.median(seconds["held"]) / statistics.median(seconds["streamed"])
     print(f"step rate of the streamed run over that of the other: {ratio:.3f}")
 
 
-def main() -> None:
-    """Do what the command line says."""
-    parser = argparse.ArgumentParser(description="Streamed LeNet: memory and step rate.")
-    parser.add_argument("what", choices=["write", "memory", "rate"])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=2)
-    options = parser.parse_args()
-    if options.what == "rate":
-        rate(options.folder, options.rounds)
+def main(what: Literal["write", "memory", "rate"], folder: Path, /, *, rounds: int = 2) -> None:
+    """Write the file, or print its memory or its rate."""
+    if what == "rate":
+        rate(folder, rounds)
     else:
-        {"write": write, "memory": memory}[options.what](options.folder)
+        {"write": write, "memory": memory}[what](folder)

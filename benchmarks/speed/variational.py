@@ -1,18 +1,17 @@
-"""Mean-field variational inference: steps a second beside NumPyro's `SVI.run`, in one process.
+"""Mean-field variational inference: steps a second over those of NumPyro's `SVI.run`.
 
     python -m benchmarks variational [--repeats 7]
 
-Both climb the same ELBO of the same program with the same Adam and one particle, from compiled
+Both optimise the same ELBO of the same model with the same Adam and one particle, from compiled
 functions, interleaved; the medians' ratio counts. NumPyro's side is `SVI.run(progress_bar=False)`
 with `AutoNormal`, its whole run one `lax.scan`, called a second time from the state of the first;
 ours is `fit` with its blocks and checks, timed from block to block. In minibatches NumPyro's plate
 draws its own rows.
 """
 
-import argparse
-import json
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,6 +22,9 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import Record
+from benchmarks.harness.tables import Table
+from benchmarks.harness.timing import in_turns
 
 CASES: dict[str, dict[str, Any]] = {
     "mlp 50-50, all of 331 rows": {"rows": 331, "inputs": 10, "hidden": (50, 50), "batch": None},
@@ -86,14 +88,16 @@ def our_side(model: Any, x: Any, y: Any, batch: int | None, steps: int, **option
     return measure
 
 
-def main() -> None:
-    """Print one table: microseconds a step, and the ratio of steps a second."""
-    parser = argparse.ArgumentParser(description="Mean-field steps a second over NumPyro's.")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", help="a JSON file for the figures")
-    options = parser.parse_args()
-    found = {}
-    print(f"{'case':<32}{'SVI.run':>10}{'AutoNormal':>12}{'normal':>10}{'ratio':>8}", flush=True)
+def main(*, repeats: int = 7, out: Path | None = None) -> None:
+    """Print one table: microseconds a step, and the ratio of steps a second.
+
+    Args:
+        out: a JSON file for the figures.
+    """
+    record = Record(out)
+    table = Table(
+        "case, us <32", "SVI.run >10.0f", "AutoNormal >12.0f", "normal >10.0f", "ratio >8.2f"
+    )
     for name, case in CASES.items():
         generator = np.random.default_rng(0)
         x = generator.normal(size=(case["rows"], case["inputs"])).astype(np.float32)
@@ -107,20 +111,9 @@ def main() -> None:
                 "AutoNormal": our_side(*arguments, guide=AutoNormal),
                 "normal": our_side(*arguments),
             }
-            times: dict[str, list[float]] = {side: [] for side in sides}
-            for _ in range(options.repeats):
-                for side, measure in sides.items():
-                    times[side].append(measure())
+            times = in_turns(sides, repeats)
         medians = {side: 1e6 * statistics.median(values) for side, values in times.items()}
         ratio = medians["svi"] / medians["normal"]
-        found[name] = {side: round(value, 1) for side, value in medians.items()} | {
-            "ratio": round(ratio, 2)
-        }
-        print(
-            f"{name:<32}{medians['svi']:>8.0f}µs{medians['AutoNormal']:>10.0f}µs"
-            f"{medians['normal']:>8.0f}µs{ratio:>8.2f}",
-            flush=True,
-        )
-    if options.out:
-        with open(options.out, "w") as file:
-            json.dump(found, file, indent=1)
+        rounded = {side: round(value, 1) for side, value in medians.items()}
+        record[name] = rounded | {"ratio": round(ratio, 2)}
+        table.row(name, *medians.values(), ratio)
