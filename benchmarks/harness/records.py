@@ -84,15 +84,14 @@ class Record:
         self.rows[key] = row
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._lines:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as file:
                 file.write(json.dumps(plain(row)) + "\n")
             return
         rows = list(self.rows.values()) if self._key else self.rows
         summary = {} if self._summary is None else self._summary(list(self.rows.values()))
-        content = {"made": made(), **self._other, **summary, self._part: rows}
-        write_bytes(self.path, (json_text(content) + "\n").encode())
+        write_result(self.path, {**self._other, **summary, self._part: rows})
 
     def missing(self, wanted: Iterable[Any], minutes: float = float("inf")) -> Iterator[Any]:
         """The keys without a row; after so many minutes the rest is left for another call."""
@@ -102,6 +101,12 @@ class Record:
                 print(f"{len(left) - count} parts are left: call the same command again.")
                 return
             yield key
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write a result with how it was made; numbers that are not finite become null."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, (json_text({"made": made(), **result}) + "\n").encode())
 
 
 def made() -> dict[str, Any]:

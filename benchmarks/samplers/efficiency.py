@@ -16,10 +16,8 @@ difference of means over the variance, and `beyond noise` what is left of it aft
 Monte Carlo variance of that difference.
 """
 
-import argparse
-import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,14 +25,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import Table
 from benchmarks.samplers.contenders import (
-    Compilations,
-    Problem,
     blackjax_mclmc,
     blackjax_nuts,
     numpyro_nuts,
     ours,
 )
+from benchmarks.samplers.problem import Compilations, Problem
 
 UNADJUSTED = ("BlackJAX MCLMC", "ours: MCLMC")
 
@@ -125,69 +124,61 @@ class Reference:
         return float(np.nanmax(bias)), float(np.nanmax(bias - 4 * noise))
 
 
-def run(name: str, seconds: float, only: list[str] | None) -> dict[str, Any]:
-    """All contenders on one data set, printed as they come."""
+def run(name: str, seconds: float, only: Sequence[str], record: Record) -> None:
+    """All contenders on one data set, printed and recorded as they come."""
     compilations, problem, reference = Compilations(), Problem(name), Reference()
-    found: dict[str, Any] = {}
     values: dict[str, np.ndarray] = {}
     print(f"\n{name}: {len(problem.data.test.y)} test inputs, {seconds:g} s each")
-    print(
-        f"{'':26}{'s':>7}{'compile':>9}{'min ESS/s':>11}{'median':>9}{'/1000 grad.':>12}"
-        f"{'R-hat':>8}{'NLL':>8}{'RMSE':>8}{'lost':>5}"
-    )
+    table = Table(
+        " <26", "s >7.1f", "compile >9.1f", "min ESS/s >11.2f", "median >9.2f",
+        "/1000 grad. >12.2f", "R-hat >8.3f", "NLL >8.3f", "RMSE >8.3f", "lost >5",
+    )  # fmt: skip
+    shown = (
+        "seconds", "compile", "ess_min_per_second", "ess_median_per_second",
+        "ess_median_per_1000_gradients", "rhat_max", "nll", "rmse", "chains_lost",
+    )  # fmt: skip
     for label, contender in contenders(problem, compilations, seconds).items():
         if only and not any(part in label for part in only):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = contender()
-        row = found[label] = judge(problem, result)
+        record[label] = row = judge(problem, result)
         drawn = result["functions"]
         values[label] = drawn[np.isfinite(drawn).all((1, 2))]
         if label not in UNADJUSTED and row["rhat_max"] < 1.05:
             reference.add(label, values[label])
-        print(
-            f"{label:26}{row['seconds']:>7.1f}{row['compile']:>9.1f}"
-            f"{row['ess_min_per_second']:>11.2f}{row['ess_median_per_second']:>9.2f}"
-            f"{row['ess_median_per_1000_gradients']:>12.2f}{row['rhat_max']:>8.3f}"
-            f"{row['nll']:>8.3f}{row['rmse']:>8.3f}{row['chains_lost']:>5}",
-            flush=True,
-        )
+        table.row(label, *(row[key] for key in shown))
     print("squared bias over variance, largest; beyond Monte Carlo noise")
+    rows = record.rows
     for label, drawn in values.items():
-        found[label]["bias_max"], found[label]["bias_beyond_noise"] = reference.bias(label, drawn)
-        print(
-            f"{label:26}{found[label]['bias_max']:>9.4f}{found[label]['bias_beyond_noise']:>9.4f}"
-        )
-    base = [row["ess_min_per_second"] for label, row in found.items() if "NumPyro" in label]
-    best = [row["ess_min_per_second"] for label, row in found.items() if label.startswith("ours")]
+        bias, beyond = reference.bias(label, drawn)
+        record[label] = rows[label] | {"bias_max": bias, "bias_beyond_noise": beyond}
+        print(f"{label:26}{bias:>9.4f}{beyond:>9.4f}")
+    base = [rows[label]["ess_min_per_second"] for label in values if "NumPyro" in label]
+    best = [rows[label]["ess_min_per_second"] for label in values if label.startswith("ours")]
     if base and best:
         print(
             f"smallest ESS per second, our best over NumPyro's best: "
             f"{np.nanmax(best) / np.nanmax(base):.1f}"
         )
-    return found
 
 
-def plain(value: Any) -> Any:
-    """NaN as null, which JSON has."""
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+def main(
+    names: list[str],
+    /,
+    *,
+    seconds: float = 60.0,
+    only: tuple[str, ...] = (),
+    out: Path = RESULTS,
+) -> None:
+    """Print a table for each data set and write one JSON file.
 
-
-def main() -> None:
-    """Print a table for each data set and write one JSON file."""
-    parser = argparse.ArgumentParser(description="Effective draws per second and per gradient.")
-    parser.add_argument("names", nargs="+", help="data sets of BAYESNN_DATA")
-    parser.add_argument("--seconds", type=float, default=60.0, help="compilation apart")
-    parser.add_argument("--only", nargs="+", help="parts of the names of contenders")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
+    Args:
+        names: data sets of BAYESNN_DATA.
+        seconds: of each sampler, compilation apart.
+        only: parts of the names of contenders; the other rows stay.
+    """
     jax.config.update("jax_num_cpu_devices", 2)
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.names:
-        found = run(name, options.seconds, options.only)
-        path = options.out / f"efficiency-{name}.json"
-        before = json.loads(path.read_text()) if options.only and path.exists() else {}
-        path.write_text(json.dumps(plain(before | found), indent=2, allow_nan=False) + "\n")
+    for name in names:
+        run(name, seconds, only, Record(out / f"efficiency-{name}.json"))

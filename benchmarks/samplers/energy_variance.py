@@ -13,10 +13,8 @@ draws, in the data's own units.
 Every run is stored when it is done, and is not made again.
 """
 
-import argparse
-import json
-import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,10 @@ import jax
 import numpy as np
 
 import bayesnn_ppl as bnn
-from benchmarks.samplers.contenders import Problem, bde
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.samplers import contenders
 from benchmarks.samplers.hard_posteriors import BDE
+from benchmarks.samplers.problem import Problem
 
 PLACE = ("data", "network", "split", "seed")
 
@@ -49,7 +49,7 @@ def run(problem: Problem, seed: int, value: float) -> dict[str, Any]:
 
 def peer(problem: Problem, seed: int, python: str) -> dict[str, Any]:
     """One run of bde."""
-    found = bde(problem, python, seed=seed, **BDE)
+    found = contenders.bde(problem, python, seed=seed, **BDE)
     return {"nll": problem.scores(found["functions"])["nll"]}
 
 
@@ -70,46 +70,36 @@ def print_table(rows: list[dict[str, Any]]) -> None:
             print(f"{name + f' of {len(full)}':24}" + "".join(f"{v:>10.3f}" for v in values))
 
 
-def main() -> None:
-    """Make the runs that are missing; print the table."""
-    parser = argparse.ArgumentParser(description="The energy variance that mile ends at.")
-    parser.add_argument("--data", nargs="+", default=["yacht", "energy", "airfoil"])
-    parser.add_argument("--networks", nargs="+", default=["16-16", "50-heads"])
-    parser.add_argument("--values", nargs="*", type=float, default=[0.1, 0.01])
-    parser.add_argument("--splits", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--bde", help="an interpreter with sklearn-contrib-bde")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
+def main(
+    *,
+    data: tuple[str, ...] = ("yacht", "energy", "airfoil"),
+    networks: tuple[str, ...] = ("16-16", "50-heads"),
+    values: tuple[float, ...] = (0.1, 0.01),
+    splits: tuple[int, ...] = (1, 2),
+    seeds: tuple[int, ...] = (0,),
+    bde: str | None = None,
+    minutes: float = float("inf"),
+    out: Path = RESULTS,
+) -> None:
+    """Make the runs that are missing; print the table.
+
+    Args:
+        bde: an interpreter with sklearn-contrib-bde.
+        minutes: after which no further run begins.
+    """
     warnings.simplefilter("ignore")  # of chains that do not converge, which is expected here
     jax.config.update("jax_num_cpu_devices", 2)
-    path, began = options.out / "energy_variance.json", time.perf_counter()
-    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    done = {tuple(row[name] for name in (*PLACE, "method")) for row in rows}
-    methods = [f"{value:g}" for value in options.values] + ["bde"] * (options.bde is not None)
-    missing = [
-        key
-        for split in options.splits
-        for seed in options.seeds
-        for data in options.data
-        for network in options.networks
-        for method in methods
-        if (key := (data, network, split, seed, method)) not in done
+    record = Record(out / "energy_variance.json", key=(*PLACE, "method"))
+    methods = [f"{value:g}" for value in values] + ["bde"] * (bde is not None)
+    wanted = [
+        (name, network, split, seed, method)
+        for split, seed, name, network, method in product(splits, seeds, data, networks, methods)
     ]
-    options.out.mkdir(parents=True, exist_ok=True)
-    for count, key in enumerate(missing, start=1):
-        data, network, split, seed, method = key
-        problem = Problem(data, network, split=split)
-        found = (
-            peer(problem, seed, options.bde)
-            if method == "bde"
-            else run(problem, seed, float(method))
+    for key in record.missing(wanted, minutes):
+        name, network, split, seed, method = key
+        problem = Problem(name, network, split=split)
+        record[key] = (
+            peer(problem, seed, bde) if method == "bde" else run(problem, seed, float(method))
         )
-        rows.append(dict(zip((*PLACE, "method"), key, strict=True)) | found)
-        path.write_text(json.dumps(rows, indent=1) + "\n")
-        print(rows[-1], flush=True)
-        if time.perf_counter() - began > 60 * options.minutes and count < len(missing):
-            print(f"{len(missing) - count} runs are left: call the same command again.")
-            break
-    print_table(rows)
+        print(record.rows[key], flush=True)
+    print_table(list(record.rows.values()))

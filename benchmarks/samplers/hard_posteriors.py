@@ -16,26 +16,26 @@ chains of each chain's own: with R-hat near 2, the only one that means something
 time after which our run's NLL was at bde's and stayed there.
 """
 
-import argparse
-import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import Table
 from benchmarks.samplers.contenders import (
-    Compilations,
-    Problem,
     bde,
     blackjax_mclmc,
     blackjax_nuts,
     numpyro_nuts,
     ours,
 )
+from benchmarks.samplers.problem import Compilations, Problem
 
 WARMUP = 150
 MILE = {"energy_variance_end": 0.01}  # what `mile` has; the other row is the paper's
@@ -119,71 +119,79 @@ def time_to(problem: Problem, result: dict[str, Any], nll: float) -> float | Non
 
 
 def run(
-    name: str, network: str, options: Any, compilations: Compilations, stored: dict[str, Any]
-) -> dict[str, Any]:
-    """All contenders on one posterior, printed as they come; bde's row may be a `stored` one."""
-    problem = Problem(name, network)
-    print(
-        f"\n{name}, {network}\n{'':26}{'s':>7}{'compile':>9}{'grad./s':>9}{'ESS within':>11}"
-        f"{'R-hat':>8}{'lost':>5}{'RMSE':>8}{'NLL':>8}{'until bde':>11}"
-    )
-    found: dict[str, Any] = {}
-    wanted = np.inf
+    record: Record,
+    name: str,
+    network: str,
+    compilations: Compilations,
+    *,
+    python: str | None,
+    seconds: float | None,
+    only: Sequence[str],
+) -> None:
+    """All contenders on one posterior, printed and recorded; bde's row may be a stored one.
+
+    Args:
+        record: of all posteriors, a row each; `only` some contenders keep the others of a row.
+        name, network: of the posterior.
+        compilations: whose seconds are left out.
+        python: an interpreter that has bde.
+        seconds: the budget; without it bde's own time, or 30.
+        only: names of contenders.
+    """
+    problem, key, wanted = Problem(name, network), f"{name}, {network}", np.inf
+    found: dict[str, Any] = dict(record.rows.get(key, {})) if only else {}
+    print(f"\n{key}")
+    table = Table(
+        " <26", "s >7.1f", "compile >9.1f", "grad./s >9", "ESS within >11.0f", "R-hat >8.2f",
+        "lost >5", "RMSE >8.3f", "NLL >8.3f", "until bde >11.1f",
+    )  # fmt: skip
+    shown = (
+        "seconds", "compile", "gradients_per_second", "within_chain_ess_median", "rhat_max",
+        "chains_lost", "rmse", "nll",
+    )  # fmt: skip
 
     def take(label: str, result: dict[str, Any]) -> dict[str, Any]:
         row = found[label] = judge(problem, result)
-        until = ""
+        until = None
         if "history" in result and np.isfinite(wanted):
             row["seconds_to_bde"] = time_to(problem, result, wanted)
-            until = "never" if row["seconds_to_bde"] is None else f"{row['seconds_to_bde']:.1f}"
-        print(
-            f"{label:26}{row['seconds']:>7.1f}{row['compile']:>9.1f}"
-            f"{row['gradients_per_second']:>9}{row['within_chain_ess_median']:>11.0f}"
-            f"{row['rhat_max']:>8.2f}{row['chains_lost']:>5}{row['rmse']:>8.3f}{row['nll']:>8.3f}"
-            f"{until:>11}",
-            flush=True,
-        )
+            until = "never" if row["seconds_to_bde"] is None else row["seconds_to_bde"]
+        table.row(label, *(row[column] for column in shown), until)
+        record[key] = found
         return row
 
-    seconds, row = options.seconds, stored.get("bde")
-    if options.bde is not None and (row is None or not options.only or "bde" in options.only):
-        row = take("bde", bde(problem, options.bde, **BDE))
+    row = found.get("bde")
+    if python is not None and (row is None or not only or "bde" in only):
+        row = take("bde", bde(problem, python, **BDE))
     if row is not None:
         wanted, seconds = row["nll"], seconds or row["seconds"]
     for label, contender in contenders(problem, compilations, seconds or 30.0).items():
-        if options.only and label not in options.only:
+        if only and label not in only:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             take(label, contender())
-    return found
 
 
-def main() -> None:
-    """Print a table for each posterior and write one JSON file."""
-    parser = argparse.ArgumentParser(description="Predictions of chains that do not converge.")
-    parser.add_argument("names", nargs="+", help="data sets of BAYESNN_DATA")
-    parser.add_argument("--networks", nargs="+", default=["50", "16-16"])
-    parser.add_argument("--bde", help="an interpreter with sklearn-contrib-bde")
-    parser.add_argument(
-        "--seconds", type=float, help="the budget of all but bde; by default its own, or 30"
-    )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        help="names of contenders, such as `bde` and `ours: mile`; the other rows stay",
-    )
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
+def main(
+    names: list[str],
+    /,
+    *,
+    networks: tuple[str, ...] = ("50", "16-16"),
+    bde: str | None = None,
+    seconds: float | None = None,
+    only: tuple[str, ...] = (),
+    out: Path = RESULTS,
+) -> None:
+    """Print a table for each posterior and write one JSON file.
+
+    Args:
+        names: data sets of BAYESNN_DATA.
+        bde: an interpreter with sklearn-contrib-bde.
+        seconds: the budget of all but bde; without it bde's own, or 30.
+        only: names of contenders, such as `bde` and `ours: mile`; the other rows stay.
+    """
     jax.config.update("jax_num_cpu_devices", 2)
-    compilations = Compilations()
-    path = options.out / "hard-posteriors.json"
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.names:
-        for network in options.networks:
-            key = f"{name}, {network}"
-            every = json.loads(path.read_text()) if path.exists() else {}
-            stored = every.get(key, {}) if options.only else {}
-            found = run(name, network, options, compilations, stored)
-            every[key] = stored | found
-            path.write_text(json.dumps(every, indent=2) + "\n")
+    record, compilations = Record(out / "hard-posteriors.json"), Compilations()
+    for name, network in product(names, networks):
+        run(record, name, network, compilations, python=bde, seconds=seconds, only=only)

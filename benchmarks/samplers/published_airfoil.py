@@ -1,4 +1,4 @@
-"""bde's published figures on airfoil, beside bde and `mile` on the same protocol.
+"""bde's published figures on airfoil, with bde and `mile` on the same protocol.
 
     BAYESNN_DATA=... python -m benchmarks published_airfoil --bde PYTHON [--splits 0 1]
         [--out benchmarks/results]
@@ -6,12 +6,9 @@
 Ten members, 50 000 steps of warm-up and 10 000 of sampling, every tenth kept; a relu net of 16-16
 to mean and scale, N(0, 1) weights, standardised data, in which RMSE and NLL stand here. Published
 (the paper of `sklearn-contrib-bde`, ten cores): RMSE 0.1215 +- 0.0042, NLL -0.9126 +- 0.0131, 235
-to 246 s; its splits and its network are not ours to know, so it is bde's own row that `mile` is
-held against.
+to 246 s; its splits and its network are not published, so `mile` is compared with bde's own row.
 """
 
-import argparse
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,8 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.samplers.contenders import Compilations, Problem, bde, ours
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.samplers import contenders
+from benchmarks.samplers.contenders import ours
 from benchmarks.samplers.hard_posteriors import BDE, MILE
+from benchmarks.samplers.problem import Compilations, Problem
 
 MEMBERS = 10
 
@@ -62,28 +62,24 @@ def run(split: int, python: str, compilations: Compilations) -> dict[str, dict[s
         )
     return {
         "mile": standardised(problem, mile),
-        "bde": standardised(problem, bde(problem, python, members=MEMBERS, **BDE)),
+        "bde": standardised(problem, contenders.bde(problem, python, members=MEMBERS, **BDE)),
     }
 
 
-def main() -> None:
-    """Print a line for each run and write one JSON file."""
-    parser = argparse.ArgumentParser(description="bde's airfoil figures.")
-    parser.add_argument("--bde", required=True, help="an interpreter with sklearn-contrib-bde")
-    parser.add_argument("--splits", type=int, nargs="+", default=[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
+def main(*, bde: str, splits: tuple[int, ...] = (0,), out: Path = RESULTS) -> None:
+    """Print a line for each run and write one JSON file.
+
+    Args:
+        bde: an interpreter with sklearn-contrib-bde.
+    """
     jax.config.update("jax_num_cpu_devices", 2)
-    compilations, path = Compilations(), options.out / "published-airfoil.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    for split in options.splits:
-        found[f"split {split}"] = run(split, options.bde, compilations)
-        for name, row in found[f"split {split}"].items():
+    compilations, record = Compilations(), Record(out / "published-airfoil.json")
+    for split in splits:
+        record[f"split {split}"] = found = run(split, bde, compilations)
+        for name, row in found.items():
             print(
                 f"split {split} {name:5} {row['seconds']:6.1f} s (compile {row['compile']:.0f} s) "
                 f"RMSE {row['rmse']:.4f} NLL {row['nll']:.4f} R-hat {row['rhat_max']:.2f} "
                 f"lost {row['chains_lost']}",
                 flush=True,
             )
-        options.out.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")

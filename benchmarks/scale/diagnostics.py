@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes of more draws than fit into memory, and ArviZ beside them.
+"""R-hat and effective sample sizes of more draws than fit into memory, compared with ArviZ.
 
     python -m benchmarks diagnostics [--weights 1000000] [--chains 4] [--draws 1000]
 
@@ -8,7 +8,6 @@ layout is that of a file, variables last. Prints the time, the peak resident mem
 times per weight.
 """
 
-import argparse
 import os
 import resource
 import sys
@@ -88,31 +87,36 @@ def peak_gigabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-def main() -> None:
-    """Print the time, the memory, and the comparison."""
-    parser = argparse.ArgumentParser(description="R-hat and ESS of many weights, in blocks.")
-    parser.add_argument("--weights", type=int, default=1_000_000)
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--memory", type=int, default=2**28, help="bytes of draws held at a time")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads")
-    options = parser.parse_args()
-    source = GeneratedDraws(options.chains, options.draws, options.weights)
+def main(
+    *,
+    weights: int = 1_000_000,
+    chains: int = 4,
+    draws: int = 1000,
+    memory: int = 2**28,
+    workers: int | None = os.cpu_count(),
+) -> None:
+    """Print the time, the memory, and the comparison.
+
+    Args:
+        memory: bytes of draws held at a time.
+        workers: threads.
+    """
+    source = GeneratedDraws(chains, draws, weights)
     before = peak_gigabytes()
     began = time.perf_counter()
-    found = convergence_by_block(source, memory=options.memory, workers=options.workers)
+    found = convergence_by_block(source, memory=memory, workers=workers)
     seconds = time.perf_counter() - began
     peak = peak_gigabytes()
     size = np.prod(source.shape, dtype=np.int64) * source.dtype.itemsize / 1e9
     print(f"draws             {source.shape}, {size:.2f} GB in float32, made while they are read")
-    print(f"time              {seconds:.1f} s with {options.workers} threads")
+    print(f"time              {seconds:.1f} s with {workers} threads")
     print(f"peak memory       {peak:.2f} GB, of which {before:.2f} GB before the first block")
     print(
         f"R-hat above 1.01  {np.mean(found.rhat > 1.01):.4f} of the weights (one in ten is apart)"
     )
     worst, each = compare(source, found)
     print(f"ArviZ             largest relative difference {worst:.1e} on {SAMPLE} weights")
-    ours = seconds / options.weights
+    ours = seconds / weights
     print(
         f"                  {1e3 * each:.2f} ms a weight against {1e3 * ours:.2f} ms here: "
         f"{each / ours:.0f} times as long"

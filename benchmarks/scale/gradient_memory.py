@@ -8,16 +8,16 @@ Printed: the peak of its resident memory (1 GiB = 1 024³ bytes), data and compi
 seconds a gradient.
 """
 
-import argparse
 import resource
-import subprocess
-import sys
+from typing import Literal
+
+from benchmarks.harness.running import in_own_process
 
 CASES = {"cifar10": ("resnet20_frn", 40_960, 64), "imdb": ("cnn_lstm", 20_000, 1_000)}
 
 
-def measure(case: str, rows_at_once: int) -> None:
-    """Make the draw, and print the peak in MiB and the seconds of a gradient."""
+def measure(case: str, rows_at_once: int) -> tuple[float, float]:
+    """Make the draw; the peak in MiB and the seconds of a gradient."""
     import jax
 
     import bayesnn_ppl as bnn
@@ -38,26 +38,20 @@ def measure(case: str, rows_at_once: int) -> None:
     )
     assert jax.numpy.isfinite(posterior.tree["sample_stats"]["lp"].values).all()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(peak, posterior.provenance["seconds"]["total"] / 2)
+    return peak, posterior.provenance["seconds"]["total"] / 2
 
 
-def main() -> None:
-    """Print one line for each case."""
-    parser = argparse.ArgumentParser(description="Peak memory of gradients of the whole data.")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--rows", type=int, help="rows at once; default: 64 and 1000")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    for case in options.cases:
-        rows = options.rows or CASES[case][2]
-        if options.one:
-            measure(case, rows)
-            return
-        command = [sys.executable, "-m", "benchmarks", "gradient_memory", "--one"]
-        command += ["--cases", case, "--rows", str(rows)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        peak, seconds = map(float, done.stdout.split())
+def main(*, cases: tuple[Literal[*CASES], ...] = tuple(CASES), rows: int | None = None) -> None:
+    """Print one line for each case.
+
+    Args:
+        rows: rows at once; 64 and 1000 without.
+    """
+    for case in cases:
+        at_once = rows or CASES[case][2]
+        peak, seconds = in_own_process(measure, case, at_once)
         print(
-            f"{case}, {rows} rows at once: peak {peak / 1024:.2f} GiB, {seconds:.0f} s a gradient",
+            f"{case}, {at_once} rows at once: peak {peak / 1024:.2f} GiB, "
+            f"{seconds:.0f} s a gradient",
             flush=True,
         )

@@ -7,16 +7,15 @@ weights), two chains, `out=` a temporary folder. Printed: peak resident memory, 
 and the files of the finished run.
 """
 
-import argparse
 import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.harness.running import in_own_process
 
-def measure(draws: int) -> None:
-    """Run, and print the peak in MB, the size of the draws in MB, and the number of files."""
+
+def measure(draws: int) -> tuple[float, float, int]:
+    """Run; the peak in MB, the size of the draws in MB, and the number of files."""
     import jax
 
     jax.config.update("jax_num_cpu_devices", 2)
@@ -32,24 +31,15 @@ def measure(draws: int) -> None:
         bnn.sample(kernel, x, x[:, 0], warmup=50, draws=draws, chains=2, progress=False, out=folder)
         files = [file for file in Path(folder).rglob("*") if file.is_file()]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(peak, 2 * draws * 3_052 * 4 / 2**20, len(files))
+    return peak, 2 * draws * 3_052 * 4 / 2**20, len(files)
 
 
-def main() -> None:
+def main(*, draws: tuple[int, ...] = (1_000, 20_000)) -> None:
     """Print one line per length."""
-    parser = argparse.ArgumentParser(description="Peak memory against the number of draws.")
-    parser.add_argument("--draws", type=int, nargs="+", default=[1_000, 20_000])
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        measure(options.one)
-        return
-    for draws in options.draws:
-        command = [sys.executable, "-m", "benchmarks", "memory", "--one", str(draws)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        peak, size, files = done.stdout.split()
+    for count in draws:
+        peak, size, files = in_own_process(measure, count)
         print(
-            f"{draws:>7} draws a chain: peak {float(peak):6.0f} MB; the draws take "
-            f"{float(size):6.0f} MB, in {files} files",
+            f"{count:>7} draws a chain: peak {peak:6.0f} MB; the draws take {size:6.0f} MB, in "
+            f"{files} files",
             flush=True,
         )

@@ -13,16 +13,15 @@ and rows / n of its own. `all-reduce-n` is one sum of the gradient over n device
 cost model of docs/scaling.md data-n takes as long as both.
 """
 
-import argparse
-import json
 import os
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from benchmarks.harness.records import Record
+from benchmarks.harness.running import in_own_process
 
 # Name -> chains, mesh (chain, data), rows, widths of the hidden layers, leapfrogs a draw.
 CASES: dict[str, tuple[int, tuple[int, int], int, tuple[int, ...], int]] = {
@@ -69,13 +68,13 @@ def measure_all_reduce(devices: int, size: int) -> dict[str, Any]:
 
         return jax.lax.fori_loop(0, repeats, step, own)
 
-    program = jax.jit(
+    summed = jax.jit(
         jax.shard_map(sums, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
     )
     own = jax.device_put(jnp.ones(devices * size), NamedSharding(mesh, P("data")))
-    program(own).block_until_ready()
+    summed(own).block_until_ready()
     began = time.perf_counter()
-    program(own).block_until_ready()
+    summed(own).block_until_ready()
     return {"ms_a_sum": round(1e3 * (time.perf_counter() - began) / repeats, 4)}
 
 
@@ -133,34 +132,18 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(
+    *, only: tuple[Literal[*CASES], ...] = tuple(CASES), repeats: int = 3, out: Path | None = None
+) -> None:
     """Run every case, print and write down."""
-    parser = argparse.ArgumentParser(description="Host devices: speed and memory.")
-    parser.add_argument("--only", nargs="*", default=None)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.one)))
-        return
-    record: dict[str, Any] = {
-        "command": "python -m benchmarks scaling",
-        "cores": len(os.sched_getaffinity(0)),
-        "cases": {},
-    }
-    found: dict[str, list[dict[str, Any]]] = {}
-    for _ in range(options.repeats):
-        for name in options.only or CASES:
-            command = [sys.executable, "-m", "benchmarks", "scaling", "--one", name]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found.setdefault(name, []).append(json.loads(done.stdout.splitlines()[-1]))
-            print(name, found[name][-1], flush=True)
-    for name, runs in found.items():
-        record["cases"][name] = runs[0] | {
-            key: max(values) if key == "peak_gb" else statistics.median(values)
-            for key, value in runs[0].items()
-            if isinstance(value, float) and (values := [run[key] for run in runs])
-        }
-    if options.out is not None:
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = Record(out, part="cases")
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in only}
+    for _ in range(repeats):
+        for name, runs in found.items():
+            runs.append(in_own_process(measure, name))
+            print(name, runs[-1], flush=True)
+            record[name] = runs[0] | {
+                key: max(values) if key == "peak_gb" else statistics.median(values)
+                for key, value in runs[0].items()
+                if isinstance(value, float) and (values := [run[key] for run in runs])
+            }

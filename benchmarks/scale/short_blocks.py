@@ -8,8 +8,6 @@ files, and the time that the hundredth took. Written down are their growth from 
 the last one, and the slopes by least squares.
 """
 
-import argparse
-import json
 import os
 import tempfile
 import time
@@ -17,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bayesnn_ppl.core.wording import json_text
+from benchmarks.harness.records import write_result
 
 
 def resident_bytes() -> int:
@@ -65,7 +66,6 @@ def measure(blocks: int) -> dict[str, Any]:
         return float(np.median(values[-tenth:]) / np.median(values[tenth : 2 * tenth]) - 1)
 
     return {
-        "command": f"python -m benchmarks short_blocks --blocks {blocks}",
         "blocks": blocks,
         "processor_seconds_a_block": round(float(np.median(steps)), 6),
         "growth_of_block_time": round(grown(steps), 4),
@@ -77,13 +77,9 @@ def measure(blocks: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(*, blocks: int = 10_000, out: Path | None = None) -> None:
     """Measure, print and write down."""
-    parser = argparse.ArgumentParser(description="Growth over many short blocks.")
-    parser.add_argument("--blocks", type=int, default=10_000)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args()
-    text = json.dumps(measure(options.blocks), indent=1)
-    if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    found = measure(blocks)
+    print(json_text(found))
+    if out is not None:
+        write_result(out, found)

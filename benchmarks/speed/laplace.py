@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
-from benchmarks.harness.records import Record
+from benchmarks.harness.records import write_result
 from benchmarks.harness.running import run_peer
 
 PRECISION = 10.0
@@ -142,5 +142,5 @@ def main(
                 f"{case:<10} {against:<15} {a:8.2f} s, laplace-torch {b:8.2f} s, ratio {a / b:.2f}"
                 f" (first call {mine[part][0]:.2f} s and {other[against][0]:.2f} s)"
             )
-    record = Record(out)
-    record["ours"], record["peer"] = own, theirs
+    if out is not None:
+        write_result(out, {"ours": own, "peer": theirs})
