@@ -1,4 +1,4 @@
-"""The bias of mean and variance against step size and minibatch, beside what theory predicts.
+"""The bias of mean and variance against step size and minibatch, and what theory predicts.
 
     python -m benchmarks bias [--methods SGLD SGHMC BAOAB SGNHT] [--rows 200] [--draws 4000]
         [--out benchmarks/results]
@@ -22,13 +22,11 @@ For each method, ε and B:
 Draws with a bulk ESS below 400 end the benchmark. Writes `bias.json`.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +36,8 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT
+from benchmarks.harness.records import Record
+from benchmarks.harness.tables import Table
 from tests.inference.kernels.known_moments import (
     NOISE,
     closed_form,
@@ -159,36 +159,36 @@ def compare(
     }
 
 
-def main() -> None:
-    """Run the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", default=list(STEPS), choices=list(STEPS))
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=4000)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    data = regression(options.rows)
-    print(
-        "method  ελ_max    B   mean/sd            variance, %        predicted  const. noise     z"
+def main(
+    *,
+    methods: tuple[Literal[*STEPS], ...] = tuple(STEPS),
+    rows: int = 200,
+    draws: int = 4000,
+    out: Path | None = None,
+) -> None:
+    """Run the table.
+
+    Args:
+        out: a folder for `bias.json`, where lines of other methods stay.
+    """
+    data = regression(rows)
+    record = Record(
+        out and out / "bias.json",
+        part="lines",
+        key=("method", "step_size_times_curvature", "batch_size"),
+        settings={"rows": rows, "draws": draws},
     )
-    lines: list[dict[str, Any]] = []
-    for method in options.methods:
+    table = Table(
+        "method <6", "ελ_max >8.3f", "B >5", " <3", "mean/sd <19", "variance, % <17",
+        "predicted >9.2f", "const. noise >14.2f", "z >6.1f",
+    )  # fmt: skip
+    for method in methods:
         # Every line has its own noise.
         first = 100 * list(STEPS).index(method)
         for seed, (share, batch_size) in enumerate(product(STEPS[method], BATCH_SIZES), first):
-            line = compare(method, share, batch_size, data, draws=options.draws, seed=seed)
-            lines.append(line)
-            plain = line["constant_noise"]
-            print(
-                f"{method:6}  {share:6.3f}  {batch_size:3d}  {line['mean']:+.4f} ± "
-                f"{line['mean_error']:.4f}   {line['variance']:+7.2f} ± "
-                f"{line['variance_error']:4.2f}   {line['predicted_variance']:+9.2f}  "
-                f"{'' if plain is None else f'{plain:+.2f}':>12}  {line['z']:4.1f}",
-                flush=True,
-            )
-    if options.out is not None:
-        path = options.out / "bias.json"
-        old = json.loads(path.read_text())["lines"] if path.exists() else []
-        kept = [line for line in old if line["method"] not in options.methods]
-        record = {"rows": options.rows, "draws": options.draws, "lines": kept + lines}
-        path.write_text(json.dumps(record, indent=1) + "\n")
+            line = compare(method, share, batch_size, data, draws=draws, seed=seed)
+            record[method, share, batch_size] = line
+            mean = f"{line['mean']:+.4f} ± {line['mean_error']:.4f}"
+            variance = f"{line['variance']:+7.2f} ± {line['variance_error']:4.2f}"
+            rest = (line[name] for name in ("predicted_variance", "constant_noise", "z"))
+            table.row(method, share, batch_size, None, mean, variance, *rest)

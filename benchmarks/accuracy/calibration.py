@@ -10,8 +10,6 @@ mean-field variational inference; and MCLMC at its defaults. Each is one call of
 memory or, with --folder, resumable. Writes `calibration.json`: p-values by quantity, seconds.
 """
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import RESULTS, Record
 
 ROWS, FEATURES, UNITS = 50, 3, 8
 X = np.random.default_rng(0).normal(size=(ROWS, FEATURES)).astype(np.float32)
@@ -54,30 +53,33 @@ def cases() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     }
 
 
-def main() -> None:
-    """Run them, and write what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=200)
-    parser.add_argument("--only", nargs="*", default=list(cases()))
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--folder", type=Path)
-    arguments = parser.parse_args()
-    path = arguments.out / "calibration.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else {}
-    for name in arguments.only:
+def main(
+    *,
+    replications: int = 200,
+    only: tuple[str, ...] = (),
+    out: Path = RESULTS,
+    folder: Path | None = None,
+) -> None:
+    """Run them, and write what was found.
+
+    Args:
+        only: names of cases; all without.
+        folder: where replications are kept, so a calibration can be resumed.
+    """
+    record = Record(out / "calibration.json", settings={"replications": replications})
+    for name in only or cases():
         method, model, settings = cases()[name]
-        folder = None if arguments.folder is None else arguments.folder / name.replace(" ", "-")
         processor = time.process_time()
         found = bnn.calibrate(
             method,
             model,
             X,
-            replications=arguments.replications,
+            replications=replications,
             progress=False,
-            out=folder,
+            out=folder and folder / name.replace(" ", "-"),
             **settings,
         )
-        rows[name] = {
+        record[name] = row = {
             "status": found.status,
             "p_value": found.p_value,
             "p_values": found.p_values,
@@ -88,11 +90,6 @@ def main() -> None:
             "sampling": found.record["sampling"],
         }
         print(
-            f"{name}\n{found}\n{rows[name]['seconds']} s, of processors "
-            f"{rows[name]['processor_seconds']} s\n",
+            f"{name}\n{found}\n{row['seconds']} s, of processors {row['processor_seconds']} s\n",
             flush=True,
-        )
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({"replications": arguments.replications, "rows": rows}, indent=2) + "\n"
         )

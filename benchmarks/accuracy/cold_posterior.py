@@ -12,13 +12,16 @@ paired, by seed or by row. A single run is also scored by each chain alone and b
 draws, which says how much of its NLL hangs on their number.
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bayesnn_ppl.plots.figure import new_figure, styled
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import markdown, mean_and_error, plus_minus
 
 
 def cells_of(folder: Path) -> list[dict[str, Any]]:
@@ -43,14 +46,14 @@ def cells_of(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: (one["arm"], one["x"], one["seed"]))
 
 
-def kinetic_temperature(thermometers: dict[str, Any] | None) -> dict[str, float] | None:
+def kinetic_temperature(temperatures: dict[str, Any] | None) -> dict[str, float] | None:
     """In units of T: of all coordinates, and of the hottest parameter array; None of full batches.
 
     Far above 1 where minibatches bring more heat than the friction takes out.
     """
-    if not thermometers:
+    if not temperatures:
         return None
-    arrays = thermometers["arrays"]
+    arrays = temperatures["arrays"]
     values, sizes = zip(*((a["kinetic"]["value"], a["elements"]) for a in arrays), strict=True)
     return {"mean": float(np.average(values, weights=sizes)), "hottest": max(values)}
 
@@ -81,11 +84,6 @@ def row_scores(run: str) -> tuple[np.ndarray, dict[str, Any]]:
     }
 
 
-def of_mean(values: np.ndarray) -> tuple[float, float]:
-    """A mean and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
 def points_of(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """NLL at each temperature of each arm, with its error and the difference to T = 1."""
     points = []
@@ -101,53 +99,48 @@ def points_of(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
             else:
                 values[x], more[x] = row_scores(here[0]["run"])
         for x, scores in values.items():
-            mean, error = of_mean(scores)
+            mean, error = mean_and_error(scores)
             point = {"arm": arm, "x": x, "nll": mean, "error": error, "over": len(scores)}
             if 1.0 in values and x != 1.0 and len(values[1.0]) == len(scores):
-                difference, its_error = of_mean(scores - values[1.0])
+                difference, its_error = mean_and_error(scores - values[1.0])
                 point |= {"difference": difference, "difference_error": its_error}
             points.append(point | more.get(x, {}))
     return points
 
 
-def markdown(study: dict[str, Any]) -> str:
-    """A table of the temperatures of each arm."""
-    lines = [
-        "| arm | T | NLL | less that at T = 1 | accuracy | acceptance | kinetic temperature / T | "
-        "largest R-hat | verdicts |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+def table(study: dict[str, Any]) -> str:
+    """The temperatures of each arm, in Markdown."""
+    lines = []
     for point in study["points"]:
         cells = [c for c in study["cells"] if (c["arm"], c["x"]) == (point["arm"], point["x"])]
         rhats = [c["rhat_max"] for c in cells if c["rhat_max"] is not None]
         accepted = [p for c in cells for p in c["acceptance"] or []]
         heat = [(c["kinetic"]["mean"], c["kinetic"]["hottest"]) for c in cells if c["kinetic"]]
         mean, hottest = np.mean(heat, axis=0) if heat else (0, 0)
-        less = ""
-        if "difference" in point:
-            less = f"{point['difference']:.3f} ± {point['difference_error']:.3f}"
+        paired = (point["difference"], point["difference_error"]) if "difference" in point else None
         lines.append(
-            f"| {point['arm']} | {point['x']:g} | {point['nll']:.3f} ± {point['error']:.3f} "
-            f"| {less} | {np.mean([c['accuracy'] for c in cells]):.3f} "
-            f"| {f'{min(accepted):.2f}' if accepted else ''} "
-            f"| {f'{mean:.2f}, hottest array {hottest:.1f}' if heat else ''} "
-            f"| {f'{max(rhats):.2f}' if rhats else ''} "
-            f"| {', '.join(sorted({c['verdict'] for c in cells}))} |"
+            (
+                point["arm"],
+                f"{point['x']:g}",
+                plus_minus(point["nll"], point["error"]),
+                plus_minus(*paired) if paired else "",
+                f"{np.mean([c['accuracy'] for c in cells]):.3f}",
+                f"{min(accepted):.2f}" if accepted else "",
+                f"{mean:.2f}, hottest array {hottest:.1f}" if heat else "",
+                f"{max(rhats):.2f}" if rhats else "",
+                ", ".join(sorted({c["verdict"] for c in cells})),
+            )
         )
-    return "\n".join(lines)
+    header = "arm, T, NLL, minus that at T = 1, accuracy, acceptance, kinetic temperature / T"
+    return markdown([*header.split(", "), "largest R-hat", "verdicts"], lines)
 
 
-def draw(studies: dict[str, Any], path: Path) -> None:
+@styled
+def picture(studies: dict[str, Any]) -> Any:
     """NLL(T) of each study, side by side."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        1, len(studies), figsize=(4.5 * len(studies), 3.4), squeeze=False, layout="constrained"
-    )
-    for ax, (name, study) in zip(axes[0], studies.items(), strict=True):
+    figure = new_figure(width=4.5 * len(studies), height=3.4)
+    axes = figure.subplots(1, len(studies), squeeze=False)[0]
+    for ax, (name, study) in zip(axes, studies.items(), strict=True):
         for arm in sorted({point["arm"] for point in study["points"]}):
             own = [point for point in study["points"] if point["arm"] == arm]
             x, y, error = ([point[key] for point in own] for key in ("x", "nll", "error"))
@@ -162,24 +155,22 @@ def draw(studies: dict[str, Any], path: Path) -> None:
             title=f"{name}, {study['scale']}",
         )
         ax.legend()
-    figure.savefig(path, dpi=150)
+    return figure
 
 
-def main() -> None:
-    """Record the studies given, and draw all that are recorded."""
-    parser = argparse.ArgumentParser(description="NLL against temperature.")
-    parser.add_argument("folders", nargs="*", type=Path, help="of studies")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    path = options.out / "cold_posterior.json"
-    studies = json.loads(path.read_text()) if path.exists() else {}
-    for folder in options.folders:
-        record = json.loads((folder / "study.json").read_text())
+def main(*folders: Path, out: Path = RESULTS) -> None:
+    """Record the studies given, and draw all that are recorded.
+
+    Args:
+        folders: of studies.
+    """
+    record = Record(out / "cold_posterior.json", part="studies")
+    for folder in folders:
+        stored = json.loads((folder / "study.json").read_text())
         cells = cells_of(folder)
-        study = {"scale": record["scale"], "points": points_of(cells)}
+        study = {"scale": stored["scale"], "points": points_of(cells)}
         study["cells"] = [{k: v for k, v in cell.items() if k != "run"} for cell in cells]
-        studies[record["study"]] = study
-    path.write_text(json.dumps(studies, indent=1) + "\n")
-    for name, study in studies.items():
-        print(f"\n{name}, {study['scale']}\n{markdown(study)}")
-    draw(studies, path.with_suffix(".png"))
+        record[stored["study"]] = study
+    for name, study in record.rows.items():
+        print(f"\n{name}, {study['scale']}\n{table(study)}")
+    picture(record.rows).savefig(record.path.with_suffix(".png"))

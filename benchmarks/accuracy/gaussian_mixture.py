@@ -20,8 +20,6 @@ hardly into one, and what comes out is not the density.
 Writes `gaussian_mixture.json` and `gaussian_mixture.png`.
 """
 
-import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +36,8 @@ from numpyro.infer import init_to_uniform
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
 from bayesnn_ppl.inference.schedules.simple import Cyclical
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
+from benchmarks.harness.records import RESULTS, write_result
 
 CENTRES = np.array([(a, b) for a in range(-4, 5, 2) for b in range(-4, 5, 2)], np.float32)
 VARIANCE, RADIUS, ENOUGH = 0.03, 0.25, 100
@@ -144,26 +144,21 @@ def best(rows: Sequence[Mapping[str, Any]], *, faithful: bool = True) -> float:
     return float(chosen["step_size"])
 
 
+@styled
 def picture(draws: Mapping[str, Draws], titles: Mapping[str, str]) -> Any:
     """One panel for each contender: the draws of its four chains, in four colours."""
-    from bayesnn_ppl.plots.figure import new_figure, palette, styled
-
-    @styled
-    def plot() -> Any:
-        figure = new_figure(width=4.2 * len(draws), height=4.6)
-        axes = figure.subplots(1, len(draws), sharex=True, sharey=True, squeeze=False)[0]
-        for axis, (name, chains) in zip(axes, draws.items(), strict=True):
-            for number, chain in enumerate(chains):
-                shown = chain[:: max(1, len(chain) // 4000)]
-                axis.plot(*shown.T, ".", markersize=1.2, color=palette(number), alpha=0.5)
-            missed = ~(counts(chains) >= ENOUGH).any(axis=0)
-            axis.scatter(*CENTRES.T, s=260, facecolors="none", edgecolors="0.75", linewidths=0.8)
-            axis.scatter(*CENTRES[missed].T, s=60, marker="x", color="0.1", label="not found")
-            axis.set(title=titles[name], xlim=(-5.5, 5.5), ylim=(-5.5, 5.5), aspect="equal")
-            axis.grid(visible=False)
-        return figure
-
-    return plot()
+    figure = new_figure(width=4.2 * len(draws), height=4.6)
+    axes = figure.subplots(1, len(draws), sharex=True, sharey=True, squeeze=False)[0]
+    for axis, (name, chains) in zip(axes, draws.items(), strict=True):
+        for number, chain in enumerate(chains):
+            shown = chain[:: max(1, len(chain) // 4000)]
+            axis.plot(*shown.T, ".", markersize=1.2, color=palette(number), alpha=0.5)
+        missed = ~(counts(chains) >= ENOUGH).any(axis=0)
+        axis.scatter(*CENTRES.T, s=260, facecolors="none", edgecolors="0.75", linewidths=0.8)
+        axis.scatter(*CENTRES[missed].T, s=60, marker="x", color="0.1", label="not found")
+        axis.set(title=titles[name], xlim=(-5.5, 5.5), ylim=(-5.5, 5.5), aspect="equal")
+        axis.grid(visible=False)
+    return figure
 
 
 def run(*, steps: int, seeds: int, groups: int) -> tuple[dict[str, Any], Any]:
@@ -210,15 +205,12 @@ def _line(name: str, row: Mapping[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    """Print the table, write JSON and picture."""
-    parser = argparse.ArgumentParser(description="Modes of 25 Gaussians found by SGLD.")
-    parser.add_argument("--steps", type=int, default=50_000)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--groups", type=int, default=3, help="of four chains, in the tuning")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    record, figure = run(steps=options.steps, seeds=options.seeds, groups=options.groups)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "gaussian_mixture.json").write_text(json.dumps(record, indent=1) + "\n")
-    figure.savefig(options.out / "gaussian_mixture.png")
+def main(*, steps: int = 50_000, seeds: int = 5, groups: int = 3, out: Path = RESULTS) -> None:
+    """Print the table, write JSON and picture.
+
+    Args:
+        groups: of four chains, in the tuning.
+    """
+    record, figure = run(steps=steps, seeds=seeds, groups=groups)
+    write_result(out / "gaussian_mixture.json", record)
+    figure.savefig(out / "gaussian_mixture.png")

@@ -20,8 +20,6 @@ A cell is a temperature, its kind and a number of draws. It is stored when it is
 made again: with `--minutes` the command ends by itself, and continues when it is called once more.
 """
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bayesnn_ppl.metrics.leave_one_out.importance_weights import log_weights, weighted_score
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import markdown
 
 NOISE, ROWS, WEIGHTS = 1.0, 40, (4, 12)
 TEMPERATURES, DRAWS = (1.0, 0.5, 0.25, 0.1), (1000, 4000)
@@ -160,14 +160,10 @@ def run(cell: tuple[int, float, str], sets: int, repeats: int) -> list[dict[str,
     return summary(found)
 
 
-def table(results: dict[str, Any], draws: int) -> str:
+def table(cells: dict[str, Any], draws: int) -> str:
     """Markdown: both kinds of temperature, one after the other."""
-    lines = [
-        "| T | k̂ | rows | bias | error | over delta | within 2, delta | over stated "
-        "| within 2, stated | too high by > 2 |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for cell in results["cells"].values():
+    lines = []
+    for cell in cells.values():
         if cell["draws"] != draws:
             continue
         for line in cell["bins"]:
@@ -176,47 +172,44 @@ def table(results: dict[str, Any], draws: int) -> str:
             of = "" if cell["temperature"] == 1 else f", {cell['kind']}"
             shares = {n: f"{100 * line[n][0]:.0f} %" for n in line if n.startswith(("with", "too"))}
             lines.append(
-                f"| {cell['temperature']:g}{of} | {where} | {line['rows']} "
-                f"| {line['bias'][0]:+.3f} | {line['rms_error'][0]:.3f} "
-                f"| {line['over_delta'][0]:.2g} | {shares['within_two_delta']} "
-                f"| {line['over_stated'][0]:.2g} | {shares['within_two_stated']} "
-                f"| {shares['too_high_stated']} |"
+                (
+                    f"{cell['temperature']:g}{of}",
+                    where,
+                    line["rows"],
+                    f"{line['bias'][0]:+.3f}",
+                    f"{line['rms_error'][0]:.3f}",
+                    f"{line['over_delta'][0]:.2g}",
+                    shares["within_two_delta"],
+                    f"{line['over_stated'][0]:.2g}",
+                    shares["within_two_stated"],
+                    shares["too_high_stated"],
+                )
             )
-    return "\n".join(lines)
+    header = "T; k̂; rows; bias; error; over delta; within 2, delta; over stated; within 2, stated"
+    return markdown([*header.split("; "), "too high by > 2"], lines)
 
 
-def main() -> None:
-    """Make the cells that are missing; print the tables."""
-    parser = argparse.ArgumentParser(description="LOO's errors on cold posteriors, by k-hat.")
-    parser.add_argument("--sets", type=int, default=24, help="data sets of each number of weights")
-    parser.add_argument("--repeats", type=int, default=16, help="posteriors drawn of each")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    path, began = options.out / "loo_cold.json", time.perf_counter()
-    settings = {"sets": options.sets, "repeats": options.repeats, "rows": ROWS}
-    settings["weights"] = list(WEIGHTS)
-    results: dict[str, Any] = {"settings": settings, "cells": {}}
-    if path.exists():
-        results = json.loads(path.read_text())
-        if results["settings"] != settings:
-            parser.error(f"{path} was made with {results['settings']}: remove it, or give those.")
-    options.out.mkdir(parents=True, exist_ok=True)
-    for cell in CELLS:
-        draws, temperature, kind = cell
-        name = f"{draws} draws, T = {temperature:g}, {kind}"
-        if name in results["cells"]:
-            continue
-        if time.perf_counter() - began > 60 * options.minutes:
-            print("Cells are left: call the same command again.")
-            break
-        results["cells"][name] = {
+def main(
+    *, sets: int = 24, repeats: int = 16, minutes: float = float("inf"), out: Path = RESULTS
+) -> None:
+    """Make the cells that are missing; print the tables.
+
+    Args:
+        sets: data sets of each number of weights.
+        repeats: posteriors drawn of each.
+        minutes: after which no further cell begins.
+    """
+    settings = {"sets": sets, "repeats": repeats, "rows": ROWS, "weights": list(WEIGHTS)}
+    record, began = Record(out / "loo_cold.json", part="cells", settings=settings), time.time()
+    cells = {f"{draws} draws, T = {t:g}, {kind}": (draws, t, kind) for draws, t, kind in CELLS}
+    for name in record.missing(cells, minutes):
+        draws, temperature, kind = cells[name]
+        record[name] = {
             "draws": draws,
             "temperature": temperature,
             "kind": kind,
-            "bins": run(cell, options.sets, options.repeats),
+            "bins": run(cells[name], sets, repeats),
         }
-        path.write_text(json.dumps(results, indent=1) + "\n")
-        print(name, f"{time.perf_counter() - began:.0f} s", flush=True)
+        print(name, f"{time.time() - began:.0f} s", flush=True)
     for draws in DRAWS:
-        print(f"\n{draws} draws\n\n{table(results, draws)}")
+        print(f"\n{draws} draws\n\n{table(record.rows, draws)}")

@@ -9,15 +9,15 @@ kernel is SGHMC in cycles of four epochs with a draw at the end of each of the l
 after `--minutes`; every row is stored as it comes, and rows that are there are not made again.
 """
 
-import argparse
-import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import RESULTS, Record
 
 BATCH = 128
 EPOCH = 60_000 // BATCH
@@ -75,20 +75,21 @@ def run(model_name: str, kernel_name: str, minutes: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Print a line for each run and write one JSON file."""
-    parser = argparse.ArgumentParser(description="MNIST by stochastic gradients.")
-    parser.add_argument("--models", nargs="+", default=["lenet", "mlp_classification"])
-    parser.add_argument("--kernels", nargs="+", default=["SGHMC", "cyclical", "SGLD"])
-    parser.add_argument("--minutes", type=float, default=14.0)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "mnist.json"
-    for model in options.models:
-        for name in options.kernels:
-            found = json.loads(path.read_text()) if path.exists() else {}
-            if f"{model}, {name}" not in found:
-                found[f"{model}, {name}"] = run(model, name, options.minutes)
-                path.write_text(json.dumps(found, indent=2) + "\n")
-            print(f"{model}, {name}: {found[f'{model}, {name}']}", flush=True)
+def main(
+    *,
+    models: tuple[str, ...] = ("lenet", "mlp_classification"),
+    kernels: tuple[str, ...] = ("SGHMC", "cyclical", "SGLD"),
+    minutes: float = 14.0,
+    out: Path = RESULTS,
+) -> None:
+    """Print a line for each run and write one JSON file.
+
+    Args:
+        minutes: of each run.
+    """
+    record = Record(out / "mnist.json")
+    for model, name in product(models, kernels):
+        key = f"{model}, {name}"
+        if key not in record.rows:
+            record[key] = run(model, name, minutes)
+        print(f"{key}: {record.rows[key]}", flush=True)

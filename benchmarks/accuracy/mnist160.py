@@ -14,8 +14,6 @@ beside them in the record. Runs that are in `mnist160.json` are not made again; 
 probabilities are kept in `mnist160-hmc.npz`.
 """
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -25,6 +23,8 @@ from typing import Any
 import numpy as np
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import Table, mean_and_error, plus_minus
 from benchmarks.priors.prior_families import BASE, MNIST, SETTINGS, model_of, rows_of
 
 MODEL = model_of(MNIST, BASE, SETTINGS[MNIST])
@@ -83,8 +83,7 @@ def distances(probabilities: np.ndarray, other: np.ndarray) -> dict[str, float]:
     apart = 0.5 * np.abs(probabilities - other).sum(-1)
     found = {}
     for name, rows in (("agreement", same), ("total_variation", apart)):
-        found[name] = float(rows.mean())
-        found[f"{name}_error"] = float(rows.std(ddof=1) / len(rows) ** 0.5)
+        found[name], found[f"{name}_error"] = mean_and_error(rows)
     return found
 
 
@@ -114,19 +113,17 @@ def run(name: str, seed: int, hmc: np.ndarray) -> dict[str, Any]:
 def print_table(rows: list[dict[str, Any]], hmc: dict[str, Any]) -> None:
     """One line for each method, the nearest first."""
     _, (_, y) = rows_of(MNIST, 0)
-    own = scores(hmc["whole"], np.asarray(y))
-    floor = distances(hmc["first"], hmc["second"])
-    print(f"{'':24}{'accuracy':>9}{'NLL':>7}{'agreement':>17}{'total variation':>18}{'s':>7}")
-    for name, row in (("HMC", own), ("two halves of HMC", floor)):
-        print(
-            f"{name:24}"
-            + (f"{row['accuracy']:>9.3f}{row['nll']:>7.3f}" if "nll" in row else " " * 16)
-            + (
-                f"{_pair(row, 'agreement'):>17}{_pair(row, 'total_variation'):>18}"
-                if row is floor
-                else ""
-            )
-        )
+    table = Table(
+        " <24", "accuracy >9.3f", "NLL >7.3f", "agreement >17", "total variation >18", "s >7.1f"
+    )
+
+    def near(row: dict[str, float]) -> tuple[str, ...]:
+        names = ("agreement", "total_variation")
+        return tuple(plus_minus(row[name], row[f"{name}_error"]) for name in names)
+
+    table.row("HMC", *scores(hmc["whole"], np.asarray(y)).values())
+    halves = distances(hmc["first"], hmc["second"])
+    table.row("two halves of HMC", None, None, *near(halves))
     by_method: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_method.setdefault(row["method"], []).append(row)
@@ -137,35 +134,27 @@ def print_table(rows: list[dict[str, Any]], hmc: dict[str, Any]) -> None:
         for name, own in by_method.items()
     }
     for name, row in sorted(means.items(), key=lambda item: item[1]["total_variation"]):
-        print(
-            f"{name:24}{row['accuracy']:>9.3f}{row['nll']:>7.3f}{_pair(row, 'agreement'):>17}"
-            f"{_pair(row, 'total_variation'):>18}{row['seconds']:>7.1f}"
-        )
+        table.row(name, row["accuracy"], row["nll"], *near(row), row["seconds"])
     print(f"HMC: {int(hmc['draws'])} draws a chain, largest R-hat {float(hmc['rhat']):.3f}")
 
 
-def _pair(row: dict[str, float], name: str) -> str:
-    return f"{row[name]:.3f} ± {row[f'{name}_error']:.3f}"
+def main(
+    *,
+    seconds: float = 280.0,
+    seeds: int = 2,
+    methods: tuple[str, ...] = tuple(methods()),
+    out: Path = RESULTS,
+) -> None:
+    """Make what is missing and print the table.
 
-
-def main() -> None:
-    """Make what is missing and print the table."""
-    parser = argparse.ArgumentParser(description="Approximations against HMC on MNIST-160.")
-    parser.add_argument("--seconds", type=float, default=280.0, help="of HMC")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--methods", nargs="+", default=list(methods()))
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
+    Args:
+        seconds: of HMC.
+    """
     warnings.simplefilter("ignore")  # of fits that are poor, which the status says
-    options.out.mkdir(parents=True, exist_ok=True)
-    hmc = reference(options.out / "mnist160-hmc.npz", options.seconds)
-    path = options.out / "mnist160.json"
-    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    done = {(row["method"], row["seed"]) for row in rows}
-    for seed in range(options.seeds):
-        for name in options.methods:
-            if (name, seed) not in done:
-                rows.append(run(name, seed, hmc["whole"]))
-                path.write_text(json.dumps(rows, indent=1) + "\n")
-                print(rows[-1], flush=True)
-    print_table(rows, hmc)
+    out.mkdir(parents=True, exist_ok=True)
+    hmc = reference(out / "mnist160-hmc.npz", seconds)
+    record = Record(out / "mnist160.json", key=("method", "seed"))
+    for name, seed in record.missing((name, seed) for seed in range(seeds) for name in methods):
+        record[name, seed] = run(name, seed, hmc["whole"])
+        print(record.rows[name, seed], flush=True)
+    print_table(list(record.rows.values()), hmc)

@@ -1,4 +1,4 @@
-"""What came of every recipe at a scale, with the published figures beside it.
+"""The results of every recipe at a scale, with the published figures.
 
     bayesnn study every-recipe --scale cpu            # hours; resumable, cell by cell
     python -m benchmarks recipes runs/study-every-recipe-cpu [MORE ...] [--out benchmarks/results]
@@ -7,11 +7,13 @@ Reads the finished cells of studies whose arms are recipes, adds them to `recipe
 prints that as Markdown. A recipe that is there already is replaced.
 """
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import markdown
 
 SCORES = {
     "accuracy": "accuracy",
@@ -46,12 +48,9 @@ def finished(folder: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def markdown(records: dict[str, Any]) -> str:
-    """One row a recipe: what came of it, the published figures in parentheses, what differs."""
-    lines = [
-        "| recipe | data | chains x draws | verdict | scores (published) | s | what differs |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def table(records: dict[str, Any]) -> str:
+    """One row a recipe: its result, the published figures in parentheses, what differs."""
+    lines = []
     for name, one in sorted(records.items()):
         published = {figure["metric"]: figure for figure in one["published"]}
         scores = ", ".join(
@@ -68,8 +67,9 @@ def markdown(records: dict[str, Any]) -> str:
             f"{one['seconds']:,}".replace(",", " "),
             one["note"],
         )
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+        lines.append(row)
+    header = "recipe, data, chains x draws, verdict, scores (published), s, what differs"
+    return markdown(header.split(", "), lines)
 
 
 def _score(here: float | None, published: dict[str, Any] | None) -> str:
@@ -84,20 +84,17 @@ def _score(here: float | None, published: dict[str, Any] | None) -> str:
     return f"{figure} ({published['published']:g}{error})"
 
 
-def main() -> None:
-    """Add what is finished, and print everything."""
-    parser = argparse.ArgumentParser(description="The recipes' results, recorded.")
-    parser.add_argument("folders", nargs="*", type=Path, help="of studies")
-    parser.add_argument("--scale", default="cpu")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    path = options.out / f"recipes-{options.scale}.json"
-    records = json.loads(path.read_text()) if path.exists() else {}
-    for folder in options.folders:
-        for record in finished(folder):
-            if record["scale"] == options.scale:
-                records[record["recipe"]] = record
-    path.write_text(json.dumps(dict(sorted(records.items())), indent=1) + "\n")
-    print(markdown(records))
-    hours = sum(one["seconds"] for one in records.values()) / 3600
-    print(f"\n{len(records)} recipes, {hours:.1f} hours.")
+def main(*folders: Path, scale: str = "cpu", out: Path = RESULTS) -> None:
+    """Add what is finished, and print everything.
+
+    Args:
+        folders: of studies.
+    """
+    record = Record(out / f"recipes-{scale}.json")
+    for folder in folders:
+        for cell in finished(folder):
+            if cell["scale"] == scale:
+                record[cell["recipe"]] = cell
+    print(table(record.rows))
+    hours = sum(one["seconds"] for one in record.rows.values()) / 3600
+    print(f"\n{len(record.rows)} recipes, {hours:.1f} hours.")

@@ -5,24 +5,23 @@
 
 NUTS, four chains from draws of the prior, on scikit-learn's diabetes data (397 training rows, ten
 inputs); `models.mlp` with its default prior, `fan_in_normal`, and learned noise. Function values at
-the test rows. Prints each report and writes `symmetry.json`: whatever the figures are.
+the test rows. Prints each report and writes `symmetry.json`, whatever the figures are.
 
 `moved` is a check on a real chain: the first chain, dealt out to four in turn, each of which gets
 units in an order, with scales and signs of its own. R-hat of the weights as the chain had them,
 moved, canonical and aligned; were the chain converged, the last two would be below 1.01.
 """
 
-import argparse
-import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import align, canonical_form, find_hidden_layers, rhat, symmetry_report
+from benchmarks.harness.records import Record
 from tests.diagnostics.symmetry.symmetric_draws import moved_at_random
 
 CASES: dict[str, dict[str, Any]] = {
@@ -104,19 +103,18 @@ def measure(case: str, *, warmup: int, draws: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run the cases."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--warmup", type=int, default=500)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    lines: list[dict[str, Any]] = []
-    for case in options.cases:
-        lines.append(measure(case, warmup=options.warmup, draws=options.draws))
-        if options.out is not None:
-            path = options.out / "symmetry.json"
-            old = json.loads(path.read_text()) if path.exists() else []
-            kept = [line for line in old if line["case"] not in {new["case"] for new in lines}]
-            path.write_text(json.dumps(kept + lines, indent=1) + "\n")
+def main(
+    *,
+    cases: tuple[Literal[*CASES], ...] = tuple(CASES),
+    warmup: int = 500,
+    draws: int = 1000,
+    out: Path | None = None,
+) -> None:
+    """Run the cases.
+
+    Args:
+        out: a folder for `symmetry.json`, where other cases stay.
+    """
+    record = Record(out and out / "symmetry.json", key=("case",))
+    for case in cases:
+        record[case] = measure(case, warmup=warmup, draws=draws)

@@ -9,24 +9,23 @@ network's own probabilities. 100 rows are for training, 2 000 of the same networ
 predictions of the Bayes posterior are then the best there are on average, so temperatures apart
 from 1 must cost something, unless it is the sampler that is at fault.
 
-SGHMC with B = N, so that no minibatch noise is in it, and a step so small that both thermometers
-read T. For each data set and temperature the test NLL of the averaged probabilities is recorded,
-with the thermometers' verdict and function-space R-hat; the table has the paired differences from
+SGHMC with B = N, so that no minibatch noise is in it, and a step so small that both temperature
+diagnostics read T. For each data set and temperature the test NLL of the averaged probabilities is
+recorded, with their verdict and function-space R-hat; the table has the paired differences from
 T = 1 and their standard errors.
 
 The prior's scale is 2/√fan-in: with 1/√fan-in labels are almost pure noise and all temperatures
 predict alike. Data sets in which a class is missing among the 100 rows are drawn again.
 
 Every run is written to `synthetic_temperature.json` when it is done, and is not made again: with
-`--minutes` the command ends by itself in between, and goes on when it is called once more. Then
+`--minutes` the command ends by itself in between, and continues when it is called once more. Then
 the figure, `synthetic_temperature.png`.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,9 @@ from numpyro.infer import Predictive
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
+from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.tables import Table, plus_minus
 
 CLASSES, INPUTS, ROWS, TEST_ROWS = 3, 5, 100, 2_000
 MODEL = bnn.models.mlp(
@@ -54,7 +56,7 @@ SETTINGS = {
     "steps_per_draw": 100,
     "chains": 4,
 }
-_SCORED = 600  # draws of a chain that predict; the thermometers read all
+_SCORED = 600  # draws of a chain that predict; the temperature diagnostics read all
 
 type Pair = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
@@ -154,102 +156,77 @@ def paired(runs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def print_table(table: Mapping[str, Mapping[str, Any]]) -> None:
     """One line for each temperature."""
-    print(f"{'T':>5} {'sets':>4} {'NLL':>7} {'NLL - NLL(T=1)':>18} {'worse on':>8}  thermometers")
+    lines = Table(
+        "T >5", "sets >5", "NLL >8.4f", "NLL - NLL(T=1) >19", "worse on >9", " <2", "diagnostics <1"
+    )
     for temperature, row in table.items():
         arrays = ", ".join(f"{count} {status}" for status, count in row["arrays"].items())
-        print(
-            f"{temperature:>5} {row['datasets']:>4} {row['nll']:>7.4f} "
-            f"{row['difference']:>8.4f} ± {row['standard_error']:.4f} {row['worse_on']:>8}  "
-            f"{arrays}; R-hat {row['function_rhat']:.3f}, ESS {row['function_ess']:.0f}"
-        )
+        arrays += f"; R-hat {row['function_rhat']:.3f}, ESS {row['function_ess']:.0f}"
+        difference = plus_minus(row["difference"], row["standard_error"], 4)
+        cells = (row["datasets"], row["nll"], difference, row["worse_on"])
+        lines.row(temperature, *cells, None, arrays)
 
 
+@styled
 def picture(runs: list[dict[str, Any]]) -> Any:
     """Test NLL against T: one grey line for each data set as a difference, the mean over them."""
-    from bayesnn_ppl.plots.figure import new_figure, palette, styled
-
-    @styled
-    def plot() -> Any:
-        table = paired(runs)
-        temperatures = [float(t) for t in table]
-        figure = new_figure(width=5.5, height=4)
-        axis = figure.subplots()
-        base = {r["dataset"]: r["nll"] for r in runs if r["temperature"] == 1}
-        for number, at_one in base.items():
-            own = sorted(
-                (r["temperature"], r["nll"] - at_one) for r in runs if r["dataset"] == number
-            )
-            axis.plot(*zip(*own, strict=True), color="0.8", linewidth=0.8, zorder=1)
-        axis.errorbar(
-            temperatures,
-            [row["difference"] for row in table.values()],
-            yerr=[2 * row["standard_error"] for row in table.values()],
-            color=palette(0),
-            marker="o",
-            capsize=3,
-            label=f"mean of {len(base)} data sets, ± 2 standard errors",
-        )
-        axis.axhline(0, color="0.1", linewidth=0.8, linestyle="--")
-        axis.set_xscale("log")
-        axis.set_xticks(temperatures, [f"{t:g}" for t in temperatures])
-        axis.minorticks_off()
-        axis.set(
-            xlabel="temperature of the posterior",
-            ylabel="test NLL above that at T = 1 [nats]",
-            title="Where the model is right, T = 1 predicts best",
-        )
-        axis.legend(loc="upper left")
-        return figure
-
-    return plot()
+    table = paired(runs)
+    temperatures = [float(t) for t in table]
+    figure = new_figure(width=5.5, height=4)
+    axis = figure.subplots()
+    base = {r["dataset"]: r["nll"] for r in runs if r["temperature"] == 1}
+    for number, at_one in base.items():
+        own = sorted((r["temperature"], r["nll"] - at_one) for r in runs if r["dataset"] == number)
+        axis.plot(*zip(*own, strict=True), color="0.8", linewidth=0.8, zorder=1)
+    axis.errorbar(
+        temperatures,
+        [row["difference"] for row in table.values()],
+        yerr=[2 * row["standard_error"] for row in table.values()],
+        color=palette(0),
+        marker="o",
+        capsize=3,
+        label=f"mean of {len(base)} data sets, ± 2 standard errors",
+    )
+    axis.axhline(0, color="0.1", linewidth=0.8, linestyle="--")
+    axis.set_xscale("log")
+    axis.set_xticks(temperatures, [f"{t:g}" for t in temperatures])
+    axis.minorticks_off()
+    axis.set(
+        xlabel="temperature of the posterior",
+        ylabel="test NLL above that at T = 1 [nats]",
+        title="Where the model is right, T = 1 predicts best",
+    )
+    axis.legend(loc="upper left")
+    return figure
 
 
-def _load(path: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    stored = json.loads(path.read_text())
-    if stored["settings"] != settings:
-        raise SystemExit(
-            f"{path} holds runs of other settings, {stored['settings']}. Give another --out, or "
-            "move it away."
-        )
-    return list(stored["runs"])
+def main(
+    *,
+    datasets: int = 20,
+    temperatures: tuple[float, ...] = (0.1, 1.0, 10.0),
+    minutes: float = float("inf"),
+    out: Path = RESULTS,
+) -> None:
+    """Make the runs that are missing; print the table; draw the figure.
 
-
-def _save(path: Path, settings: Mapping[str, Any], runs: list[dict[str, Any]]) -> None:
-    record = {"settings": settings, "summary": paired(runs), "runs": runs}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1) + "\n")
-    part.replace(path)
-
-
-def main() -> None:
-    """Make the runs that are missing; print the table; draw the figure."""
-    parser = argparse.ArgumentParser(description="Test NLL against T on data from the prior.")
-    parser.add_argument("--datasets", type=int, default=20)
-    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.1, 1.0, 10.0])
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    path, began = options.out / "synthetic_temperature.json", time.perf_counter()
-    runs = _load(path, SETTINGS)
-    done = {(r["dataset"], r["temperature"]) for r in runs}
-    wanted = [
-        (number, t) for number in range(options.datasets) for t in sorted(options.temperatures)
-    ]
-    missing = [pair for pair in wanted if pair not in done]
-    for count, (number, temperature) in enumerate(missing, start=1):
-        runs.append(run(number, temperature, SETTINGS))
-        _save(path, SETTINGS, runs)
-        last = runs[-1]
+    Args:
+        minutes: after which no further run begins.
+    """
+    record = Record(
+        out / "synthetic_temperature.json",
+        part="runs",
+        key=("dataset", "temperature"),
+        settings=SETTINGS,
+        summary=lambda runs: {"summary": paired(runs)},
+    )
+    wanted = product(range(datasets), sorted(temperatures))
+    for number, temperature in record.missing(wanted, minutes):
+        record[number, temperature] = found = run(number, temperature, SETTINGS)
         print(
-            f"data set {number}, T = {temperature:g}: NLL {last['nll']:.4f}, thermometers "
-            f"{last['thermometers']['status']}, {last['seconds']:.0f} s",
+            f"data set {number}, T = {temperature:g}: NLL {found['nll']:.4f}, temperature "
+            f"diagnostics {found['thermometers']['status']}, {found['seconds']:.0f} s",
             flush=True,
         )
-        if time.perf_counter() - began > 60 * options.minutes and count < len(missing):
-            print(f"{len(missing) - count} runs are left: call the same command again.")
-            break
+    runs = list(record.rows.values())
     print_table(paired(runs))
-    picture(runs).savefig(options.out / "synthetic_temperature.png")
+    picture(runs).savefig(record.path.with_suffix(".png"))

@@ -11,12 +11,13 @@ JSON file per data set with R-hat shares, effective sample sizes, scores and the
 must say so when the posterior has not converged.
 """
 
-import argparse
-import json
 import os
 from pathlib import Path
+from typing import Literal
 
 import jax
+
+from benchmarks.harness.records import RESULTS, write_result
 
 
 def run(
@@ -71,32 +72,32 @@ def run(
     }
 
 
-def main() -> None:
-    """Run the data sets named, one after another; one whose result exists is left alone."""
-    parser = argparse.ArgumentParser(description="UCI regression in a given time.")
-    parser.add_argument("names", nargs="+", help="data sets of BAYESNN_DATA")
-    parser.add_argument("--kernel", choices=("nuts", "hmc"), default="nuts")
-    parser.add_argument("--leapfrogs", type=int, default=4000, help="of HMC, on average")
-    parser.add_argument("--minutes", type=float, default=20.0, help="per data set")
-    parser.add_argument("--warmup", type=int, default=1000, help="draws per chain")
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--devices", type=int, default=os.cpu_count(), help="host devices")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", options.devices)
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.names:
-        suffix = "" if options.kernel == "nuts" else f"-{options.kernel}"
-        path = options.out / f"uci-{name}{suffix}.json"
+def main(
+    names: list[str],
+    /,
+    *,
+    kernel: Literal["nuts", "hmc"] = "nuts",
+    leapfrogs: int = 4000,
+    minutes: float = 20.0,
+    warmup: int = 1000,
+    chains: int = 4,
+    devices: int | None = os.cpu_count(),
+    out: Path = RESULTS,
+) -> None:
+    """Run the data sets named, one after another; one whose result exists is left alone.
+
+    Args:
+        names: data sets of BAYESNN_DATA.
+        leapfrogs: of HMC, on average.
+        minutes: per data set.
+        warmup: draws per chain.
+        devices: host devices.
+    """
+    jax.config.update("jax_num_cpu_devices", devices)
+    settings = {"kernel": kernel, "leapfrogs": leapfrogs, "minutes": minutes}
+    for name in names:
+        path = out / f"uci-{name}{'' if kernel == 'nuts' else f'-{kernel}'}.json"
         if path.exists():
             print(f"{path} exists; remove it to run {name} again.")
-            continue
-        result = run(
-            name,
-            kernel=options.kernel,
-            leapfrogs=options.leapfrogs,
-            minutes=options.minutes,
-            warmup=options.warmup,
-            chains=options.chains,
-        )
-        path.write_text(json.dumps(result, indent=2) + "\n")
+        else:
+            write_result(path, run(name, **settings, warmup=warmup, chains=chains))
