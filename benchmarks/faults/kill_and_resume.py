@@ -24,103 +24,25 @@ difference can then be told from a change of the code while the campaign ran. Ru
 kept in `--keep`.
 """
 
-import argparse
 import json
 import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.faults.kill_comparison import apart, compare, summary
-from benchmarks.faults.kill_workers import CASES, Job, committed, source_hash, work
+from benchmarks.faults.kill_processes import attempt, competitors, import_all
+from benchmarks.faults.kill_workers import CASES, Job, committed, source_hash
+from benchmarks.harness.records import RESULTS, Record
 
-HERE = Path(__file__).parents[1]
 STARTS = ("forked", "crash", "forked", "fresh")
-_LIMIT_SECONDS = 1800.0
 _CRASHES = 12
-
-
-def start(job: Job, *, fresh: bool) -> int:
-    """Start the process of a job; returns its number."""
-    words = Path(job.meeting) / f"words-{job.index}"
-    if fresh:
-        command = [sys.executable, "-m", "benchmarks.faults.kill_workers"]
-        with words.open("w") as file:
-            child = subprocess.Popen(
-                [*command, json.dumps(asdict(job))], stdout=file, stderr=file, cwd=HERE.parent
-            )
-        _popen[child.pid] = child
-        return child.pid
-    process = os.fork()
-    if process:
-        return process
-    status = 1
-    try:
-        said = os.open(words, os.O_CREAT | os.O_WRONLY)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        work(job)
-        status = 0
-    except BaseException:
-        os.write(2, traceback.format_exc().encode())
-    os._exit(status)
-
-
-_popen: dict[int, Any] = {}  # kept, for a child that is collected would be waited for twice
-
-
-def _attempt(
-    jobs: Sequence[Job], *, fresh: bool, victim: int, after: float | None
-) -> tuple[list[int], float]:
-    """Run the processes, and kill one after so many seconds of its processor time.
-
-    By the clock, a kill would come before the first draw or after the last one of a busy machine.
-
-    Returns:
-        The exit statuses, and the victim's seconds of processor time.
-    """
-    children = [start(job, fresh=fresh) for job in jobs]
-    began, ends, used = time.monotonic(), {}, 0.0
-    while len(ends) < len(children):
-        for index, child in enumerate(children):
-            if index not in ends:
-                found, status, usage = os.wait4(child, os.WNOHANG)
-                if found:
-                    ends[index] = os.waitstatus_to_exitcode(status)
-                    if index == victim:
-                        used = usage.ru_utime + usage.ru_stime
-        passed = time.monotonic() - began
-        if after is not None and victim not in ends and _processor_time(children[victim]) > after:
-            after = None
-            os.kill(children[victim], signal.SIGKILL)
-        if passed > _LIMIT_SECONDS:
-            for index, child in enumerate(children):
-                if index not in ends:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-            raise RuntimeError(f"It took more than {_LIMIT_SECONDS:.0f} s.")
-        time.sleep(0.005)
-    for child in children:
-        if child in _popen:
-            _popen.pop(child).returncode = 0  # collected above
-    return [ends[i] for i in range(len(children))], used
-
-
-def _processor_time(process: int) -> float:
-    """Seconds of the processor that a process has used, by Linux's own account."""
-    after_the_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, after_the_name[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -170,7 +92,7 @@ class Campaign:
             jobs = self.jobs(case, path, count, meeting, cache=not fresh)
             jobs = [replace(j, crashes=crashes, seed=generator.randrange(2**32)) for j in jobs]
             victim = generator.randrange(count)
-            ends, seconds = _attempt(jobs, fresh=fresh, victim=victim, after=moment)
+            ends, seconds = attempt(jobs, fresh=fresh, victim=victim, after=moment)
             programs += [f.read_text() for f in sorted(meeting.glob("program-*"))]
             if not any(ends):
                 if not number and not crashes:
@@ -213,7 +135,7 @@ class Campaign:
             shutil.rmtree(meeting, ignore_errors=True)
             meeting.mkdir(parents=True)
             jobs = self.jobs(case, path, count, meeting, cache=True)
-            ends, seconds = _attempt(jobs, fresh=False, victim=0, after=None)
+            ends, seconds = attempt(jobs, fresh=False, victim=0, after=None)
             if any(ends):
                 words = "\n".join(f.read_text() for f in meeting.glob("words-*"))
                 raise RuntimeError(f"The reference of {case} was not made: {words}")
@@ -228,96 +150,52 @@ def _last_sentence(file: Path, path: Path) -> str:
     return re.sub(r"\(host [^)]*\) ", "", said)
 
 
-@contextmanager
-def busy(count: int, generator: random.Random) -> Iterator[None]:
-    """Processes that compute in bursts of up to half a second, and rest as long."""
-    children = []
-    for seed in [generator.randrange(2**32) for _ in range(count)]:
-        child = os.fork()
-        if not child:
-            own = random.Random(seed)
-            parent = os.getppid()
-            while os.getppid() == parent:  # not longer than the campaign
-                ends = time.monotonic() + own.uniform(0.0, 0.5)
-                while time.monotonic() < ends:
-                    pass
-                time.sleep(own.uniform(0.0, 0.5))
-            os._exit(0)
-        children.append(child)
-    try:
-        yield
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+def main(
+    *,
+    kills: int = 500,
+    trials: int = 10**6,
+    busy: int = 2,
+    cases: tuple[Literal[*CASES], ...] = tuple(CASES),
+    starts: tuple[Literal[*STARTS], ...] = STARTS,
+    scale: float = 1.0,
+    out: Path = RESULTS / "kill_and_resume.jsonl",
+    place: Path | None = None,
+    keep: Path | None = None,
+) -> int:
+    """Trials until the record has the kills asked for; 1 where a run differed.
 
-
-def main() -> int:
-    """Trials until the record has the kills asked for; 1 where a run differed."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kills", type=int, default=500, help="in the record, when it ends")
-    parser.add_argument("--trials", type=int, default=10**6, help="in the record, at most")
-    parser.add_argument("--busy", type=int, default=2, help="processes that compete")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of draws")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "kill_and_resume.jsonl")
-    parser.add_argument("--place", type=Path, default=None, help="keeps references and caches")
-    parser.add_argument("--keep", type=Path, default=None, help="folder for runs that differ")
-    arguments = parser.parse_args()
-    _import_all()
-    rows = _read(arguments.out)
-    wanted = [(n, c) for n in arguments.cases for c in CASES[n].processes]
-    with tempfile.TemporaryDirectory(prefix="bayesnn-kill-") as place:
-        campaign = Campaign(arguments.place or Path(place), arguments.scale)
-        with busy(arguments.busy, random.Random(0)):
-            while len(rows) < arguments.trials and summary(rows)["kills"] < arguments.kills:
-                number = len(rows)  # each trial has its own seed, whichever session makes it
+    Args:
+        kills: in the record, when it ends.
+        trials: in the record, at most.
+        busy: processes that compete.
+        scale: of the numbers of draws.
+        place: keeps references and caches.
+        keep: folder for runs that differ.
+    """
+    import_all()
+    record = Record(out, key=("trial",))
+    wanted = [(n, c) for n in cases for c in CASES[n].processes]
+    with tempfile.TemporaryDirectory(prefix="bayesnn-kill-") as folder:
+        campaign = Campaign(place or Path(folder), scale)
+        with competitors(busy, random.Random(0)):
+            while (number := len(record.rows)) < trials and _summary(record)["kills"] < kills:
+                # Each trial has its own seed, whichever session makes it.
                 case, count = wanted[number % len(wanted)]
                 generator = random.Random(number)
-                begun = arguments.starts[number // len(wanted) % len(arguments.starts)]
+                begun = starts[number // len(wanted) % len(starts)]
                 if begun == "crash" and count > 1:
                     begun = "forked"  # the others would wait for one that has crashed
-                kills = 0 if number % 10 == 9 else 3
-                row = campaign.trial(case, count, generator, start=begun, kills=kills)
-                rows.append({"trial": number} | row)
-                with arguments.out.open("a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
-                if not row["same"] and arguments.keep is not None:
-                    kept = arguments.keep / f"trial-{number}-{time.time():.0f}"
+                most = 0 if number % 10 == 9 else 3
+                row = campaign.trial(case, count, generator, start=begun, kills=most)
+                record[number] = row
+                if not row["same"] and keep is not None:
+                    kept = keep / f"trial-{number}-{time.time():.0f}"
                     shutil.copytree(campaign.place / "trial", kept / "trial")
                     shutil.copytree(campaign.reference(case, count), kept / "reference")
-    found = summary(rows)
+    found = _summary(record)
     print(json.dumps(found, indent=1))
     return 1 if found["differing"] or found["ended_by_themselves"] else 0
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-# A fork has the locks of libraries' threads and not the threads, so there must not be any.
-_WITHOUT_THREADS = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}
-
-
-def _import_all() -> None:
-    """Import what the children need, without a thread; a process of its own, if need be."""
-    if any(os.environ.get(name) != value for name, value in _WITHOUT_THREADS.items()):
-        again = [sys.executable, "-m", "benchmarks", "kill_and_resume", *sys.argv[1:]]
-        os.execve(sys.executable, again, os.environ | _WITHOUT_THREADS)
-    import numpyro.infer
-    import xarray
-    import zarr
-
-    from bayesnn_ppl.inference import resuming
-    from bayesnn_ppl.inference.sampling import sampler
-
-    assert numpyro.infer and xarray and zarr and resuming and sampler
-    threads = len(os.listdir("/proc/self/task"))
-    if threads > 1:
-        raise SystemExit(f"Importing has started {threads - 1} threads, which a fork would lose.")
+def _summary(record: Record) -> dict[str, Any]:
+    return summary(list(record.rows.values()))

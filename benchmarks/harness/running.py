@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import inspect
 import json
 import os
 import re
@@ -44,9 +43,6 @@ def run(words: Sequence[str]) -> Any:
     from cyclopts import App, Parameter
 
     module = importlib.import_module(f"benchmarks.{found[name].parent.name}.{name}")
-    if not inspect.signature(module.main).parameters:  # not ported yet
-        sys.argv = [name, *options]
-        return module.main()
     app = App(
         name=f"python -m benchmarks {name}",
         help=module.__doc__,

@@ -12,12 +12,11 @@ else is `fan_in_normal()`, and the noise is learned. Inputs are ranked by the po
 
 For each seed: whether the relevant inputs are ranked first, the ratio of the least relevant
 scale to the greatest irrelevant one, R-hat of the function values, divergences, seconds.
-Writes `ard.json`, after each seed.
+Writes `ard.json` after each seed; a seed that is there is not run again.
 """
 
-import argparse
-import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import rhat
+from benchmarks.harness.records import RESULTS, Record
 
 INPUTS, RELEVANT = 20, 3
 PRIORS = {
@@ -86,26 +86,20 @@ def ranked(prior: str, seed: int, *, rows: int, warmup: int, draws: int) -> dict
     }
 
 
-def main() -> None:
-    """Run all seeds, print a line for each and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--warmup", type=int, default=500)
-    parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    arguments = parser.parse_args()
-    settings = {name: getattr(arguments, name) for name in ("rows", "warmup", "draws")}
-    record: dict[str, Any] = {"settings": settings, "runs": {prior: {} for prior in PRIORS}}
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for prior in PRIORS:
-        for seed in range(arguments.seeds):
-            run = ranked(prior, seed, **settings)
-            record["runs"][prior][str(seed)] = run
-            print(
-                f"{prior:8} seed {seed}: found {run['found']}, ratio {run['ratio']:.2f}, "
-                f"R-hat {run['function_rhat']:.3f}, {run['divergences']} divergences, "
-                f"{run['seconds']} s",
-                flush=True,
-            )
-            (arguments.out / "ard.json").write_text(json.dumps(record, indent=1))
+def main(
+    *, seeds: int = 5, rows: int = 200, warmup: int = 500, draws: int = 500, out: Path = RESULTS
+) -> None:
+    """Make the runs that are missing, print a line for each and write the record."""
+    settings = {"rows": rows, "warmup": warmup, "draws": draws}
+    record = Record(out / "ard.json", part="runs", settings=settings)
+    for prior, seed in product(PRIORS, range(seeds)):
+        runs = record.rows.get(prior, {})
+        if str(seed) not in runs:
+            record[prior] = runs = runs | {str(seed): ranked(prior, seed, **settings)}
+        run = runs[str(seed)]
+        print(
+            f"{prior:8} seed {seed}: found {run['found']}, ratio {run['ratio']:.2f}, "
+            f"R-hat {run['function_rhat']:.3f}, {run['divergences']} divergences, "
+            f"{run['seconds']} s",
+            flush=True,
+        )

@@ -9,21 +9,19 @@ Draws of `nn.MLP` from their prior, `fan_in_normal`, and its relu kernel in clos
   number with far less noise; the theory says 15/H;
 * covariance: of the outputs at three inputs, as correlations, with depth 1, 2 and 3: the largest
   difference from the kernel and the standard error of that entry;
-* index: α of a stable law, estimated from outputs under Cauchy output weights of scale 1/H, and
-  under normal ones of scale 1/√H;
+* index: α of a stable distribution, estimated from outputs under Cauchy output weights of scale
+  1/H, and under normal ones of scale 1/√H;
 * outlier: the posterior mean at x = 0 when one target at x = 2 is far out, under normal and under
   Student-t output weights, by quadrature (on the network of
   tests/diagnostics/prior/test_nngp.py);
 * outlier_network: the same question for all weights of a network. Twenty targets about sin(1.5 x)
-  and one at x = 1.1 that is off by `shift`; eight tanh units, weights of one law and of scale 1,
-  known noise of 0.1. The posterior mean of f by NUTS, two chains: its largest change on x ≤ 0.5
-  against no shift, its value at the outlier, and R-hat of f (how much of it is to be believed).
+  and one at x = 1.1 that is off by `shift`; eight tanh units, weights all of one distribution
+  of scale 1, known noise of 0.1. The posterior mean of f by NUTS, two chains: its largest change on
+  x ≤ 0.5 against no shift, its value at the outlier, and R-hat of f, which says how reliable it is.
 
 Writes `nngp.json`, after each table.
 """
 
-import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +35,7 @@ from scipy.stats import norm, t
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import nngp_kernel, rhat, stable_tail_index
+from benchmarks.harness.records import write_result
 from tests.diagnostics.prior.test_nngp import (
     NO_BIAS,
     X,
@@ -140,11 +139,11 @@ def outlier(target: float) -> dict[str, float]:
     }
 
 
-def outlier_network(law: str) -> list[dict[str, Any]]:
+def outlier_network(weights: str) -> list[dict[str, Any]]:
     """The posterior of a whole network as one target moves out."""
-    weights = {"normal": dist.Normal(0.0, 1.0), "student_t_3": dist.StudentT(3.0, 0.0, 1.0)}[law]
+    priors = {"normal": dist.Normal(0.0, 1.0), "student_t_3": dist.StudentT(3.0, 0.0, 1.0)}
     model = bnn.bayesian_network(
-        bnn.nn.MLP((8,), outputs=1), weights, bnn.likelihoods.gaussian(NETWORK_NOISE)
+        bnn.nn.MLP((8,), outputs=1), priors[weights], bnn.likelihoods.gaussian(NETWORK_NOISE)
     )
     generator = np.random.default_rng(0)
     x = np.append(np.linspace(-2, 2, 20), 1.1).astype(np.float32)[:, None]
@@ -168,7 +167,7 @@ def outlier_network(law: str) -> list[dict[str, Any]]:
         means.append(values.mean(axis=(0, 1)))
         lines.append(
             {
-                "law": law,
+                "law": weights,
                 "shift": shift,
                 "change": float(np.abs(means[-1] - means[0])[:-1].max()),
                 "at_outlier": float(means[-1][-1]),
@@ -178,21 +177,21 @@ def outlier_network(law: str) -> list[dict[str, Any]]:
     return lines
 
 
-def main() -> None:
-    """Print and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=1_000_000)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+def main(*, draws: int = 1_000_000, out: Path | None = None) -> None:
+    """Print and write the tables.
+
+    Args:
+        out: a folder for `nngp.json`.
+    """
     tables: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "kurtosis": lambda: [kurtosis(width, options.draws) for width in WIDTHS],
+        "kurtosis": lambda: [kurtosis(width, draws) for width in WIDTHS],
         "covariance": lambda: [
-            covariance(width, depth, options.draws)
+            covariance(width, depth, draws)
             for depth in (1, 2, 3)
             for width in WIDTHS
             if depth == 1 or width <= 300
         ],
-        "index": lambda: [index(width, options.draws) for width in WIDTHS],
+        "index": lambda: [index(width, draws) for width in WIDTHS],
         "outlier": lambda: [outlier(target) for target in (1.5, 3.0, 5.0, 10.0, 20.0, 40.0)],
         "outlier_network": lambda: outlier_network("normal") + outlier_network("student_t_3"),
     }
@@ -203,5 +202,5 @@ def main() -> None:
         for line in record[name]:
             cells = (f"{k} {v if isinstance(v, str) else f'{v:.4g}'}" for k, v in line.items())
             print("  " + "  ".join(cells), flush=True)
-        if options.out is not None:
-            (options.out / "nngp.json").write_text(json.dumps(record, indent=1) + "\n")
+        if out is not None:
+            write_result(out / "nngp.json", record)

@@ -22,10 +22,9 @@ Writes `prior_collapse.json`, `prior_collapse.png` (over σ and depth) and `prio
 (single draws and their average, the picture of the paper).
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ import numpy as np
 import numpyro.distributions as dist
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
+from benchmarks.harness.records import RESULTS, Record
 
 SIGMAS = (0.1, 0.447, 1.0, 3.0)
 DEPTHS = (8, 14, 20, 32)
@@ -110,26 +111,6 @@ def measured(model: Any, x: np.ndarray, draws: int) -> dict[str, Any]:
     }
 
 
-def run(path: Path, *, draws: int, images: int) -> dict[str, Any]:
-    """All rows; each is written when it is there."""
-    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}}
-    settings = {"draws": draws, "images": images}
-    if record.setdefault("settings", settings) != settings:
-        raise ValueError(f"`{path}` was made with {record['settings']}: remove it, or take those.")
-    data: dict[str, np.ndarray] = {}
-    for name, source, make in rows():
-        if name not in record["rows"]:
-            if source not in data:
-                data[source] = np.asarray(bnn.data.load(source).train.x[:images])
-            row = measured(make(), data[source], draws)
-            if name not in (COLLAPSED, SPREAD):
-                del row["probabilities"]
-            record["rows"][name] = rounded(row)
-            path.write_text(json.dumps(record, indent=1) + "\n")
-        print(_line(name, record["rows"][name]), flush=True)
-    return record
-
-
 def rounded(value: Any) -> Any:
     """Five digits after the point are more than 50 draws know."""
     if isinstance(value, dict):
@@ -147,9 +128,9 @@ def _line(name: str, row: Mapping[str, Any]) -> str:
     )
 
 
+@styled
 def picture(found: Mapping[str, Mapping[str, Any]]) -> Any:
     """The share of the largest class over σ and over depth."""
-    from bayesnn_ppl.plots.figure import new_figure, palette, styled
 
     def line(axis: Any, index: int, label: str, names: Mapping[float, str]) -> None:
         values = np.array([found[name]["largest"] for name in names.values()])
@@ -157,55 +138,53 @@ def picture(found: Mapping[str, Mapping[str, Any]]) -> Any:
         axis.fill_between(list(names), *bounds, color=palette(index), alpha=0.12, linewidth=0)
         axis.plot(list(names), values, color=palette(index), marker="o", label=label)
 
-    @styled
-    def plot() -> Any:
-        figure = new_figure(width=10.5, height=6.2)
-        axes = figure.subplots(2, 2, sharey=True)
-        first, second, *perceptrons = axes.ravel()
-        line(first, 0, "N(0, σ²)", {s: f"resnet, depth 20, sigma {s:g}" for s in SIGMAS})
-        first.axhline(
-            found[SPREAD]["largest"], color=palette(2), label="a prior that does not collapse"
-        )
-        first.set(xscale="log", xlabel="σ", title="ResNet-20 on CIFAR-10, over σ")
-        line(second, 0, "N(0, 1)", {d: f"resnet, depth {d}, sigma 1" for d in DEPTHS})
-        second.set(xlabel="depth", title="ResNets on CIFAR-10, over depth")
-        for axis, activation in zip(perceptrons, ("tanh", "relu"), strict=True):
-            for index, sigma in enumerate(MLP_SIGMAS):
-                names = {d: f"mlp {activation}, depth {d}, sigma {sigma:g}" for d in MLP_DEPTHS}
-                line(axis, index, f"N(0, σ²/fan-in), σ = {sigma:g}", names)
-            names = {d: f"mlp {activation}, depth {d}, N(0, 1)" for d in MLP_DEPTHS}
-            line(axis, len(MLP_SIGMAS), "N(0, 1)", names)
-            axis.set(xlabel="hidden layers", title=f"MLPs on MNIST, {activation}")
-        for axis in axes.ravel():
-            axis.axhline(0.1, color="0.3", linestyle="--", linewidth=0.8)
-            axis.set_ylim(0, 1.02)
-            axis.legend(fontsize="small")
-        figure.supylabel(
-            "share of the images in the largest class of a draw (median, 5 to 95 %)",
-            fontsize="medium",
-        )
-        figure.suptitle("Draws from a prior that put most images in one class")
-        return figure
-
-    return plot()
+    figure = new_figure(width=10.5, height=6.2)
+    axes = figure.subplots(2, 2, sharey=True)
+    first, second, *perceptrons = axes.ravel()
+    line(first, 0, "N(0, σ²)", {s: f"resnet, depth 20, sigma {s:g}" for s in SIGMAS})
+    first.axhline(
+        found[SPREAD]["largest"], color=palette(2), label="a prior that does not collapse"
+    )
+    first.set(xscale="log", xlabel="σ", title="ResNet-20 on CIFAR-10, over σ")
+    line(second, 0, "N(0, 1)", {d: f"resnet, depth {d}, sigma 1" for d in DEPTHS})
+    second.set(xlabel="depth", title="ResNets on CIFAR-10, over depth")
+    for axis, activation in zip(perceptrons, ("tanh", "relu"), strict=True):
+        for index, sigma in enumerate(MLP_SIGMAS):
+            names = {d: f"mlp {activation}, depth {d}, sigma {sigma:g}" for d in MLP_DEPTHS}
+            line(axis, index, f"N(0, σ²/fan-in), σ = {sigma:g}", names)
+        names = {d: f"mlp {activation}, depth {d}, N(0, 1)" for d in MLP_DEPTHS}
+        line(axis, len(MLP_SIGMAS), "N(0, 1)", names)
+        axis.set(xlabel="hidden layers", title=f"MLPs on MNIST, {activation}")
+    for axis in axes.ravel():
+        axis.axhline(0.1, color="0.3", linestyle="--", linewidth=0.8)
+        axis.set_ylim(0, 1.02)
+        axis.legend(fontsize="small")
+    figure.supylabel(
+        "share of the images in the largest class of a draw (median, 5 to 95 %)",
+        fontsize="medium",
+    )
+    figure.suptitle("Draws from a prior that put most images in one class")
+    return figure
 
 
-def main() -> None:
+def main(*, draws: int = 50, images: int = 100, out: Path = RESULTS) -> None:
     """Print a line for each prior, write JSON and pictures."""
-    parser = argparse.ArgumentParser(description="Class collapse of priors on real images.")
-    parser.add_argument("--draws", type=int, default=50)
-    parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "prior_collapse.json"
-    record = run(path, draws=options.draws, images=options.images)
-    found = record["rows"]
-    picture(found).savefig(options.out / "prior_collapse.png")
-    draws = {
+    settings = {"draws": draws, "images": images}
+    record = Record(out / "prior_collapse.json", settings=settings)
+    data = cache(lambda source: np.asarray(bnn.data.load(source).train.x[:images]))
+    for name, source, make in rows():
+        if name not in record.rows:
+            row = measured(make(), data(source), draws)
+            if name not in (COLLAPSED, SPREAD):
+                del row["probabilities"]
+            record[name] = rounded(row)
+        print(_line(name, record.rows[name]), flush=True)
+    found = record.rows
+    picture(found).savefig(out / "prior_collapse.png")
+    single = {
         "N(0, 1)": found[COLLAPSED]["probabilities"],
         "almost linear": found[SPREAD]["probabilities"],
     }
-    bnn.plots.plot_class_collapse(draws, y_label="mean probability").savefig(
-        options.out / "prior_collapse_draws.png"
+    bnn.plots.plot_class_collapse(single, y_label="mean probability").savefig(
+        out / "prior_collapse_draws.png"
     )

@@ -17,7 +17,7 @@ take 50 000 leapfrogs of 3 ms a draw); scored on the first 2 000 test images. Ou
 four chains from draws of the prior; a run ends when R-hat and effective sample size of all function
 values at the test rows are good (1.02, 200), or its time is up: `--seconds`, which each run holds.
 
-The score is the test NLL of the mixture of all draws, in the data's units, less that under the
+The score is the test NLL of the mixture of all draws, in the data's units, minus that under the
 normal prior on the same rows: `difference`, with three errors.
 
 * `standard_error_rows`: over all test rows, as if they were independent;
@@ -27,22 +27,22 @@ normal prior on the same rows: `difference`, with three errors.
 Beside each the largest R-hat of a function value, of both runs and all splits.
 
 Every run is written to `prior_families.json` when it is done, and is not made again: with
-`--minutes` the command ends by itself in between, and goes on when it is called once more. Then
+`--minutes` the command ends by itself in between, and continues when it is called once more. Then
 the figure, `prior_families.png`.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logsumexp
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.plots.figure import new_figure, palette, styled
 from bayesnn_ppl.settings.models.prior_families import prior_of
+from benchmarks.harness.records import RESULTS, Record
 
 MNIST = "mnist-160"
 BASE = "normal"
@@ -88,7 +88,7 @@ def rows_of(name: str, split: int) -> tuple[Any, Any]:
 
 
 def model_of(name: str, family: str, settings: Mapping[str, Any]) -> Any:
-    """The program of a data set under a prior of the family, of the data set's variance."""
+    """The model of a data set under a prior of the family, of the data set's variance."""
     mnist = name == MNIST
     return bnn.models.mlp(
         hidden=tuple(settings["hidden"]),
@@ -158,7 +158,7 @@ def run(
 
 
 def paired(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Data set -> family -> its scores less those under the normal prior, where both are known."""
+    """Data set -> family -> its scores minus those under the normal prior, where both are known."""
     known = {(r["data"], r["family"], r["split"]): r for r in runs}
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for name in dict.fromkeys(r["data"] for r in runs):
@@ -209,106 +209,81 @@ def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
             if "difference" in row:
                 kinds = ("standard_error_rows", "standard_error_splits", "sampling_error")
                 errors = ("-" if row[kind] is None else f"{row[kind]:.4f}" for kind in kinds)
-                line += f", less normal {row['difference']:+.4f} ± {', '.join(errors)}"
+                line += f", minus normal {row['difference']:+.4f} ± {', '.join(errors)}"
             print(f"{line}; R-hat {row['function_rhat']:.3f}, ESS {row['function_ess']:.0f}")
 
 
+@styled
 def picture(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Any:
     """The differences with their errors, a panel for each data set."""
-    from bayesnn_ppl.plots.figure import new_figure, palette, styled
-
-    @styled
-    def plot() -> Any:
-        figure = new_figure(width=3.4 * len(table) + 0.8, height=2.7)
-        axes = figure.subplots(1, len(table), squeeze=False, sharey=True)[0]
-        others = [family for family in FAMILIES if family != BASE]
-        for axis, (name, families) in zip(axes, table.items(), strict=True):
-            axis.axvline(0, color="0.1", linewidth=0.8, linestyle="--")
-            for place, family in enumerate(others):
-                if family not in families:
-                    continue
-                row = families[family]
-                if row["splits"] > 1:
-                    axis.plot(row["by_split"], [place + 0.18] * row["splits"], ".", color="0.6")
-                for size, style in (
-                    ("standard_error_rows", {"color": palette(place), "linewidth": 3}),
-                    ("sampling_error", {"color": "0.1", "linewidth": 1}),
-                ):
-                    axis.errorbar(row["difference"], place, xerr=2 * row[size], marker="o", **style)
-            axis.set_ylim(-0.5, len(others) - 0.5)
-            axis.margins(x=0.15)
-            worst = max(row["function_rhat"] for row in families.values())
-            axis.set_title(f"{name}\nlargest R-hat {worst:.3f}")
-        axes[0].set_yticks(range(len(others)), others)
-        figure.supxlabel(
-            "test NLL less that under the normal prior [nats a row]; ± 2 standard errors over "
-            "rows (coloured) and of sampling (black); dots: splits",
-            fontsize="small",
-        )
-        return figure
-
-    return plot()
+    figure = new_figure(width=3.4 * len(table) + 0.8, height=2.7)
+    axes = figure.subplots(1, len(table), squeeze=False, sharey=True)[0]
+    others = [family for family in FAMILIES if family != BASE]
+    for axis, (name, families) in zip(axes, table.items(), strict=True):
+        axis.axvline(0, color="0.1", linewidth=0.8, linestyle="--")
+        for place, family in enumerate(others):
+            if family not in families:
+                continue
+            row = families[family]
+            if row["splits"] > 1:
+                axis.plot(row["by_split"], [place + 0.18] * row["splits"], ".", color="0.6")
+            for size, style in (
+                ("standard_error_rows", {"color": palette(place), "linewidth": 3}),
+                ("sampling_error", {"color": "0.1", "linewidth": 1}),
+            ):
+                axis.errorbar(row["difference"], place, xerr=2 * row[size], marker="o", **style)
+        axis.set_ylim(-0.5, len(others) - 0.5)
+        axis.margins(x=0.15)
+        worst = max(row["function_rhat"] for row in families.values())
+        axis.set_title(f"{name}\nlargest R-hat {worst:.3f}")
+    axes[0].set_yticks(range(len(others)), others)
+    figure.supxlabel(
+        "test NLL minus that under the normal prior [nats a row]; ± 2 standard errors over "
+        "rows (coloured) and of sampling (black); dots: splits",
+        fontsize="small",
+    )
+    return figure
 
 
-def _load(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    stored = json.loads(path.read_text())
-    if stored["settings"] != json.loads(json.dumps(SETTINGS)):
-        raise SystemExit(
-            f"{path} holds runs of other settings, {stored['settings']}. Give another --out, or "
-            "move it away."
-        )
-    return list(stored["runs"])
+def main(
+    *,
+    data: tuple[Literal[*SETTINGS], ...] = ("bostonHousing", MNIST),
+    families: tuple[Literal[*FAMILIES], ...] = FAMILIES,
+    seconds: float = 120.0,
+    minutes: float = float("inf"),
+    out: Path = RESULTS,
+) -> None:
+    """Make the runs that are missing; print the table; draw the figure.
 
-
-def _save(path: Path, runs: list[dict[str, Any]]) -> None:
-    record = {
-        "settings": SETTINGS,
-        "chains": CHAINS,
-        "test_images": TEST_IMAGES,
-        "summary": paired(runs),
-        "runs": runs,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1) + "\n")
-    part.replace(path)
-
-
-def main() -> None:
-    """Make the runs that are missing; print the table; draw the figure."""
-    parser = argparse.ArgumentParser(description="Test NLL under priors of one variance.")
-    parser.add_argument("--data", nargs="+", choices=SETTINGS, default=["bostonHousing", MNIST])
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
-    parser.add_argument("--seconds", type=float, default=120.0, help="that a run may take")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    options = parser.parse_args()
-    path, began = options.out / "prior_families.json", time.perf_counter()
-    runs = _load(path)
-    done = {(r["data"], r["split"], r["family"]) for r in runs}
-    missing = [
+    Args:
+        seconds: that a run may take.
+        minutes: after which no further run begins.
+    """
+    shared = {"chains": CHAINS, "test_images": TEST_IMAGES}
+    record = Record(
+        out / "prior_families.json",
+        part="runs",
+        key=("data", "split", "family"),
+        settings=SETTINGS,
+        summary=lambda runs: shared | {"summary": paired(runs)},
+    )
+    wanted = [
         (name, split, family)
-        for name in options.data
+        for name in data
         for split in range(SETTINGS[name]["splits"])
-        for family in options.families
-        if (name, split, family) not in done
+        for family in families
     ]
-    for count, (name, split, family) in enumerate(missing, start=1):
-        runs.append(run(name, split, family, SETTINGS[name], options.seconds))
-        _save(path, runs)
-        last = runs[-1]
+    for name, split, family in record.missing(wanted, minutes):
+        found = run(name, split, family, SETTINGS[name], seconds)
+        record[name, split, family] = found
         print(
-            f"{name}, split {split}, {family}: NLL {last['nll']:.4f} ± {last['sampling_error']:.4f}"
-            f" (sampling), R-hat {last['function_rhat']:.3f}, ESS {last['function_ess']:.0f}, "
-            f"acceptance {last['acceptance']:.2f}, {last['seconds']:.0f} s",
+            f"{name}, split {split}, {family}: NLL {found['nll']:.4f} ± "
+            f"{found['sampling_error']:.4f} (sampling), R-hat {found['function_rhat']:.3f}, ESS "
+            f"{found['function_ess']:.0f}, acceptance {found['acceptance']:.2f}, "
+            f"{found['seconds']:.0f} s",
             flush=True,
         )
-        if time.perf_counter() - began > 60 * options.minutes and count < len(missing):
-            print(f"{len(missing) - count} runs are left: call the same command again.")
-            break
-    table = paired(runs)
+    table = paired(list(record.rows.values()))
     print_table(table)
     if table:
-        picture(table).savefig(options.out / "prior_families.png")
+        picture(table).savefig(out / "prior_families.png")

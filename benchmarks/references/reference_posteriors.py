@@ -10,15 +10,15 @@ lie in `runs/reference` and are resumed. Where both runs have converged and agre
 does not, `bayesnn_ppl/references/NAME.npz` and `.json` are written; otherwise nothing is.
 """
 
-import argparse
 import datetime
 import hashlib
 import json
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from benchmarks.references.reference_runs import SAMPLERS, control, run
@@ -105,7 +105,7 @@ def package(name: str, minutes: float) -> dict[str, Any] | None:
     for one in samplers:
         print(f"{name}, {one['kernel']}: R-hat {one['rhat_max']:.4f}, ESS {one['ess_min']:.0f}")
     if max(one["rhat_max"] for one in samplers) >= 1.01:
-        print(f"{name}: not converged, nothing is written. Run again to go on.")
+        print(f"{name}: not converged, nothing is written. Run again to continue.")
         return None
     # Labels have moments of their probabilities, and of the log-odds that are compared.
     single = [{o: function_moments(a) for o, a in (v | compared(v)).items()} for v in values]
@@ -175,17 +175,15 @@ def _brief(distance: Any) -> dict[str, Any]:
     return {name: a for name, a in distance.to_dict().items() if name != "reference"}
 
 
-def main() -> None:
-    """Make the references that are named."""
-    parser = argparse.ArgumentParser(description="Reference posteriors by two exact samplers.")
-    parser.add_argument("names", nargs="+", choices=list(SAMPLERS))
-    parser.add_argument("--minutes", type=float, default=20.0, help="of each run, in this call")
-    parser.add_argument("--devices", type=int, default=2, help="host devices, for the chains")
-    options = parser.parse_args()
+def main(names: list[Literal[*SAMPLERS]], /, *, minutes: float = 20.0, devices: int = 2) -> None:
+    """Make the references that are named.
+
+    Args:
+        names: of posteriors.
+        minutes: of each run, in this call.
+        devices: host devices, for the chains.
+    """
     warnings.simplefilter("ignore")  # of chains that were ended by the time
-
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", options.devices)
-    for name in options.names:
-        package(name, options.minutes)
+    jax.config.update("jax_num_cpu_devices", devices)
+    for name in names:
+        package(name, minutes)

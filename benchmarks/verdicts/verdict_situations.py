@@ -9,7 +9,6 @@ from benchmarks.verdicts.verdict_chains import (
     UNIFORM,
     Source,
     autoregressive,
-    funnel,
     independent,
     lognormal,
     modes,
@@ -17,8 +16,8 @@ from benchmarks.verdicts.verdict_chains import (
     reflected_walk,
     some_slow,
     student,
-    student_walk,
 )
+from benchmarks.verdicts.verdict_metropolis import funnel, student_walk
 
 __all__ = ["SITUATIONS", "Situation"]
 

@@ -1,7 +1,9 @@
 """The tables of error rates, in Markdown."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from benchmarks.harness.tables import markdown
 
 __all__ = ["AMPLE", "Rates", "rates", "tables"]
 
@@ -62,10 +64,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}" if 0 < share < 0.0995 else f"{100 * share:.0f}"
 
 
-def _line(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"
-
-
 def tables(rows: Mapping[str, Row], before: Mapping[str, Row] | None = None) -> str:
     """One table for each group, and one of what is withheld with enough draws.
 
@@ -88,7 +86,7 @@ def _of_group(rows: Mapping[str, Row], group: str, before: Mapping[str, Row]) ->
     few = group == "few"
     last = '"Converged", %' if few else "Withheld though right, %"
     heads += ["Before, %", last] if before else [last]
-    lines = [_line(heads), _line("---" for _ in heads)]
+    lines = []
     for name, row in rows.items():
         found = rates(row, group)
         cells = [
@@ -103,13 +101,13 @@ def _of_group(rows: Mapping[str, Row], group: str, before: Mapping[str, Row]) ->
             cells.append(_percent(old.false / old.runs) if old and old.runs else "")
         right = found.runs - found.wrong
         cells.append(_share(found.called, found.runs) if few else _share(found.withheld, right))
-        lines.append(_line(cells))
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(heads, lines)
 
 
 def _ample(rows: Mapping[str, Row]) -> str:
     heads = ["Situation", "Draws needed", "Draws", "Right", "Withheld, %", "By"]
-    lines = [_line(heads), _line("---" for _ in heads)]
+    lines = []
     for name, row in rows.items():
         needed = row.get("draws_needed")
         found = rates(row, "seen")
@@ -118,5 +116,5 @@ def _ample(rows: Mapping[str, Row]) -> str:
             continue
         by = ", ".join(f"{part} {count}" for part, count in row.get("withheld_by", {}).items())
         short = name.removesuffix(", ample")
-        lines.append(_line([short, needed, row["draws"], right, _share(found.withheld, right), by]))
-    return "\n".join(lines)
+        lines.append([short, needed, row["draws"], right, _share(found.withheld, right), by])
+    return markdown(heads, lines)

@@ -12,11 +12,12 @@ from benchmarks.verdicts.verdict_chains import (
     pausing,
     reflected_walk,
     student,
-    student_walk,
 )
+from benchmarks.verdicts.verdict_metropolis import student_walk
 from benchmarks.verdicts.verdict_models import MODELS
+from benchmarks.verdicts.verdict_runs import wrong
 from benchmarks.verdicts.verdict_tables import rates
-from benchmarks.verdicts.verdicts import beyond_bounds, short_rows, wrong
+from benchmarks.verdicts.verdicts import beyond_bounds, short_rows
 
 pytestmark = pytest.mark.check
 
