@@ -87,14 +87,14 @@ def prediction(
     settings = {"step_size": step_size, "temperature": 1.0, "mass": 1.0}
     if method == "SGNHT":
         injected = (1 - DECAY) / step_size**0.5
-        law, _ = thermostat_law(rows, batch_size, settings, lambda z: (z, injected))
+        stationary, _ = thermostat_law(rows, batch_size, settings, lambda z: (z, injected))
     else:
         name = {"SGHMC": "symplectic_euler"}.get(method, method)
         settings["momentum_decay"] = DECAY
-        law = minibatch_law(
+        stationary = minibatch_law(
             METHODS[name], rows, batch_size, settings, state_dependent=state_dependent
         )
-    return law.mean[:3], law.part(0, 3)
+    return stationary.mean[:3], stationary.part(0, 3)
 
 
 def excess(covariance: Any, exact: Any) -> float:

@@ -97,7 +97,7 @@ def main(action: Literal["record", "check"], file: Path, /, *, only: str = "") -
         failed = [name for name, arrays in found.items() if "error" in arrays]
         print(f"{len(found)} problems recorded, of which {len(failed)} failed: {failed}")
         return 1 if failed else 0
-    before = json.loads(file.read_text())
+    before = plain(json.loads(file.read_text()))
     if before["here"] != here():
         print("Recorded with other versions or on another processor: bits are not comparable.")
         return 1

@@ -40,9 +40,14 @@ def run(words: Sequence[str]) -> Any:
     name, *options = words
     if name not in found:
         raise SystemExit(f"There is no study `{name}`. {near_misses(name, found)}")
+    return app_of(name)(options)
+
+
+def app_of(name: str) -> Any:
+    """The command of a study; its options are the arguments of `main`."""
     from cyclopts import App, Parameter
 
-    module = importlib.import_module(f"benchmarks.{found[name].parent.name}.{name}")
+    module = importlib.import_module(f"benchmarks.{studies()[name].parent.name}.{name}")
     app = App(
         name=f"python -m benchmarks {name}",
         help=module.__doc__,
@@ -52,7 +57,7 @@ def run(words: Sequence[str]) -> Any:
         result_action="return_value",
     )
     app.default(module.main)
-    return app(options)
+    return app
 
 
 def _list(found: dict[str, Path]) -> None:
@@ -72,10 +77,10 @@ def _summary(file: Path) -> str:
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of a module returns in a process of its own; all of it goes as JSON."""
     call = json.dumps([function.__module__, function.__name__, arguments])
-    output = subprocess.run(
-        [sys.executable, "-c", _CALL, call], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
-    return json.loads(output.splitlines()[-1])
+    done = subprocess.run([sys.executable, "-c", _CALL, call], stdout=subprocess.PIPE, text=True)
+    if done.returncode:  # it has said why
+        raise SystemExit(f"`{function.__module__}.{function.__name__}` failed with {arguments}.")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def run_peer(python: str, script: str, *words: object) -> str:

@@ -93,15 +93,29 @@ def run(name: str, sampler: Sampler, *, minutes: float) -> Any:
         sampler: one of its two.
         minutes: of this call at most.
     """
-    import bayesnn_ppl as bnn
+    folder, model = f"{name}-{sampler.kernel}", PROBLEMS[name].model()
+    return _run(name, folder, sampler, model, sampler.seed, minutes, sampler.ess)
 
-    problem = PROBLEMS[name]
-    data, model = problem.data(), problem.model()
-    kernel, out = sampler.make(model), FOLDER / f"{name}-{sampler.kernel}"
+
+def _run(
+    name: str,
+    folder: str,
+    sampler: Sampler,
+    model: Any,
+    seed: int,
+    minutes: float,
+    ess: float,
+    rhat: float = 1.01,
+) -> Any:
+    """Start, resume or read a run in its folder, where one with this R-hat and ESS is finished."""
+    import bayesnn_ppl as bnn
+    from bayesnn_ppl import storage
+
+    data, kernel, out = PROBLEMS[name].data(), sampler.make(model), FOLDER / folder
     until = {"function_rhat": 1.01, "ess": sampler.ess, "max_time": 60 * minutes}
     if (out / "config.json").exists():
-        posterior = bnn.load(out)
-        if converged(posterior, sampler.ess):
+        drawn = storage.read_commit(out)["draws"]  # none where it was ended in its warm-up
+        if drawn and converged(posterior := bnn.load(out), ess, rhat=rhat):
             return posterior
         return bnn.resume(out, kernel, *data.train, until=until)
     return bnn.sample(
@@ -110,7 +124,7 @@ def run(name: str, sampler: Sampler, *, minutes: float) -> Any:
         warmup=sampler.warmup,
         draws=DRAWS,
         chains=4,
-        seed=sampler.seed,
+        seed=seed,
         keep=bnn.Keep(weights="none", probe=data.test),
         until=until,
         out=out,
@@ -137,27 +151,9 @@ def control(name: str, temperature: float, *, minutes: float) -> Any:
     import bayesnn_ppl as bnn
     from bayesnn_ppl.modeling.temperature import ColdModel
 
-    problem, sampler = PROBLEMS[name], SAMPLERS[name][0]
-    model = problem.model()
+    model = PROBLEMS[name].model()
     if isinstance(model, ColdModel):
         model, temperature = model.model, temperature * model.temperature
-    out, kernel = FOLDER / f"{name}-control", sampler.make(bnn.cold(model, temperature))
-    data = problem.data()
-    until = {"function_rhat": 1.01, "ess": sampler.ess, "max_time": 60 * minutes}
-    if (out / "config.json").exists():
-        posterior = bnn.load(out)
-        # Errors that are known about suffice: a wrong temperature is far away.
-        if converged(posterior, 200, rhat=1.05):
-            return posterior
-        return bnn.resume(out, kernel, *data.train, until=until)
-    return bnn.sample(
-        kernel,
-        *data.train,
-        warmup=sampler.warmup,
-        draws=DRAWS,
-        chains=4,
-        seed=3,
-        keep=bnn.Keep(weights="none", probe=data.test),
-        until=until,
-        out=out,
-    )
+    wrong = bnn.cold(model, temperature)
+    # Errors that are known about suffice: a wrong temperature is far away.
+    return _run(name, f"{name}-control", SAMPLERS[name][0], wrong, 3, minutes, 200, rhat=1.05)

@@ -1,6 +1,6 @@
 """What does a gradient of the whole data take, of networks that do not fit at once?
 
-    BAYESNN_DATA=... python -m benchmarks gradient_memory [--cases cifar10 imdb] [--rows 64 256]
+    BAYESNN_DATA=... python -m benchmarks gradient_memory [--cases cifar10 imdb] [--rows 64]
 
 One draw of one leapfrog by `HMC(model, rows_at_once=...)`, so two gradients of all rows: CIFAR-10
 (40 960 images, ResNet-20-FRN) and IMDB (20 000 reviews, CNN-LSTM), each in a process of its own.

@@ -14,6 +14,7 @@ from functools import partial
 from benchmarks.harness.running import in_own_process
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns
+from benchmarks.speed.baselines import numpyro_hmc, sine_rows
 
 LEAPFROGS, CHAINS = 200, 4
 ROWS = {276: 60, 690: 30, 8_610: 4}  # rows -> draws
@@ -26,9 +27,6 @@ def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
     import jax
 
     jax.config.update("jax_num_cpu_devices", devices)
-    import numpy as np
-    from numpyro.infer import HMC
-
     import bayesnn_ppl as bnn
     from bayesnn_ppl.inference.sampling import plan
 
@@ -36,22 +34,18 @@ def measure(devices: int, arrangement: str, rows: int, draws: int) -> float:
     chains, mesh = (1, bnn.device_mesh(1, devices)) if one else (CHAINS, None)
     if not one:
         place_chains = plan.place_chains
-        plan.place_chains = lambda *a: (place_chains(*a)[0], arrangement)
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(rows, 8)).astype(np.float32)
-    y = np.sin(x[:, 0])
-    kernel = HMC(
-        bnn.models.mlp_regression_small(),
-        step_size=1e-5,
-        num_steps=LEAPFROGS,
-        trajectory_length=None,
-        adapt_step_size=False,
-        adapt_mass_matrix=False,
-    )
-    seconds = []
+        plan.place_chains = lambda *a, **b: (place_chains(*a, **b)[0], arrangement)
+    kernel = numpyro_hmc(bnn.models.mlp_regression_small(), 1e-5, LEAPFROGS)
+    data, seconds = sine_rows(rows), []
     for _ in range(3):
         posterior = bnn.sample(
-            kernel, x, y, warmup=2, draws=draws, chains=chains, mesh=mesh, progress=False
+            kernel,
+            *data,
+            warmup=2,
+            draws=draws,
+            chains=chains,
+            mesh=mesh,
+            progress=False,
         )
         seconds.append(posterior.provenance["seconds"]["sample"])
     return chains * LEAPFROGS * draws / statistics.median(seconds)

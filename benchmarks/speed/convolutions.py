@@ -24,6 +24,7 @@ from numpyro.infer.util import initialize_model
 import bayesnn_ppl as bnn
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import Run, in_turns, timed
+from benchmarks.speed.baselines import gradient_scan, move
 
 STEPS = 4
 # Name -> model, shape of the inputs, highest token (0 for images), classes.
@@ -52,13 +53,11 @@ def contenders(case: str, layers: str) -> list[tuple[str, Run]]:
         info = initialize_model(jax.random.key(0), make(), model_args=data)
         position, potential = info.param_info.z, info.potential_fn
 
-        def step(z: Any, _: None = None) -> tuple[Any, None]:
-            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, jax.grad(potential)(z)), None
-
-        def loop(z: Any) -> Any:
-            return jax.lax.scan(step, z, None, length=STEPS)
-
-        return [("alone", timed(step, position)), ("in a loop", timed(loop, position))]
+        gradient = jax.grad(potential)
+        return [
+            ("alone", timed(lambda z: move(gradient, z), position)),
+            ("in a loop", timed(gradient_scan(gradient, STEPS), position)),
+        ]
 
 
 def main(*, repeats: int = 9) -> None:

@@ -24,8 +24,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import numpyro.infer
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
@@ -34,9 +32,10 @@ from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import Run, in_turns, median_ratio, timed
+from benchmarks.speed.baselines import gradient_scan, numpyro_hmc, sine_rows, tanh_network
 
 STEP_SIZE = 1e-4
-MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+MODEL = tanh_network()
 
 
 def our_kernel(leapfrogs: int, jitter: float = 0.0) -> HMC:
@@ -46,34 +45,14 @@ def our_kernel(leapfrogs: int, jitter: float = 0.0) -> HMC:
     )
 
 
-def numpyro_kernel(leapfrogs: int) -> numpyro.infer.HMC:
-    """NumPyro's HMC without adaptation."""
-    return numpyro.infer.HMC(
-        MODEL,
-        step_size=STEP_SIZE,
-        num_steps=leapfrogs,
-        trajectory_length=None,
-        adapt_step_size=False,
-        adapt_mass_matrix=False,
-    )
-
-
 def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, float]]:
     """Name -> (a function that runs once and returns the seconds, the leapfrogs it makes)."""
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(rows, 8)).astype(np.float32)
-    y = np.sin(x[:, 0]).astype(np.float32)
+    x, y = sine_rows(rows)
     data = (jnp.asarray(x), jnp.asarray(y))
     info = initialize_model(jax.random.key(0), MODEL, model_args=data)
     position, potential = info.param_info.z, info.potential_fn
     density = Density.at(MODEL, data, {}, position)
     count = draws * leapfrogs
-
-    def gradients(z: Any) -> Any:
-        def step(z: Any, _: None) -> Any:
-            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, jax.grad(potential)(z)), None
-
-        return jax.lax.scan(step, z, None, length=count)[0]
 
     def two_arrays(z: Any) -> Any:
         def step(carry: Any, _: None) -> Any:
@@ -82,12 +61,6 @@ def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, fl
             return (jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), fresh), None
 
         return jax.lax.scan(step, (z, z), None, length=count)[0]
-
-    def flat_gradients(vector: Any) -> Any:
-        def step(vector: Any, _: None) -> Any:
-            return vector - 1e-9 * density.gradient(vector), None
-
-        return jax.lax.scan(step, vector, None, length=count)[0]
 
     def scan_of(kernel: Any, made: Callable[[Any], Any]) -> tuple[Run, float]:
         state = kernel.init(jax.random.key(0), 0, position, data, {})
@@ -113,13 +86,16 @@ def contenders(rows: int, leapfrogs: int, draws: int) -> dict[str, tuple[Run, fl
 
     in_sample()  # compiles
     return {
-        "raw gradient": (timed(gradients, position), count),
+        "raw gradient": (timed(gradient_scan(jax.grad(potential), count), position), count),
         "raw, two arrays": (timed(two_arrays, position), count),
-        "raw, flat": (timed(flat_gradients, ravel_pytree(position)[0]), count),
+        "raw, flat": (
+            timed(gradient_scan(density.gradient, count), ravel_pytree(position)[0]),
+            count,
+        ),
         "HMC": scan_of(our_kernel(leapfrogs), lambda state: state.num_steps),
         "HMC, jitter": scan_of(our_kernel(leapfrogs, 0.2), lambda state: state.num_steps),
         "HMC, sample": (in_sample, longer * leapfrogs),
-        "NumPyro": scan_of(numpyro_kernel(leapfrogs), lambda state: state.num_steps),
+        "NumPyro": scan_of(numpyro_hmc(MODEL, STEP_SIZE, leapfrogs), lambda state: state.num_steps),
     }
 
 

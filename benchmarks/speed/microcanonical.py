@@ -31,36 +31,23 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns, median_ratio, timed
+from benchmarks.speed.baselines import gradient_scan, sine_rows, tanh_network
 
-MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+MODEL = tanh_network()
 STEPS_PER_DRAW = 50
 
 
 def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     """Name -> a function that runs once and returns the seconds of the timed part."""
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(rows, 8)).astype(np.float32)
-    y = np.sin(x[:, 0]).astype(np.float32)
+    x, y = sine_rows(rows)
     info = initialize_model(jax.random.key(0), MODEL, model_args=(jnp.asarray(x), jnp.asarray(y)))
     position, potential = info.param_info.z, info.potential_fn
     length = math.sqrt(ravel_pytree(position)[0].size)
     step_size = length / 100
 
-    def gradients(z: Any) -> Any:
-        def step(z: Any, _: None) -> Any:
-            gradient = jax.grad(potential)(z)
-            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), None
-
-        return jax.lax.scan(step, z, None, length=2 * draws * STEPS_PER_DRAW)[0]
-
     vector, unravel = ravel_pytree(position)
-
-    def flat_gradients(vector: Any) -> Any:
-        def step(vector: Any, _: None) -> Any:
-            gradient = jax.grad(lambda vector: potential(unravel(vector)))(vector)
-            return vector - 1e-9 * gradient, None
-
-        return jax.lax.scan(step, vector, None, length=2 * draws * STEPS_PER_DRAW)[0]
+    count = 2 * draws * STEPS_PER_DRAW
+    flat = jax.grad(lambda vector: potential(unravel(vector)))
 
     def ours(refreshments: int | None) -> Callable[[], float]:
         kernel = MCLMC(
@@ -100,8 +87,8 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     key = jax.random.key(0)
     black = blackjax.mclmc(logdensity, L=length, step_size=step_size).init(position, key)
     return {
-        "two gradients": timed(flat_gradients, vector),
-        "the same, as sites": timed(gradients, position),
+        "two gradients": timed(gradient_scan(flat, count), vector),
+        "the same, as sites": timed(gradient_scan(jax.grad(potential), count), position),
         "MCLMC": ours(4),
         "MCLMC, every step": ours(None),
         "BlackJAX": timed(black_scan, black, key),

@@ -25,44 +25,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from numpyro.infer import HMC, MCMC
+from numpyro.infer import MCMC
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns, median_ratio, timed
+from benchmarks.speed.baselines import gradient_scan, numpyro_hmc, sine_rows, tanh_network
 
 LEAPFROGS = 50
 STEP_SIZE = 1e-4
-MODEL = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
+MODEL = tanh_network()
 
 
-def make_kernel() -> HMC:
+def make_kernel() -> Any:
     """The kernel that all contenders but BlackJAX run."""
-    return HMC(
-        MODEL,
-        step_size=STEP_SIZE,
-        num_steps=LEAPFROGS,
-        trajectory_length=None,
-        adapt_step_size=False,
-        adapt_mass_matrix=False,
-    )
+    return numpyro_hmc(MODEL, STEP_SIZE, LEAPFROGS)
 
 
 def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
     """Name -> a function that runs once and returns the seconds of the timed part."""
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(rows, 8)).astype(np.float32)
-    y = np.sin(x[:, 0]).astype(np.float32)
+    x, y = sine_rows(rows)
     info = initialize_model(jax.random.key(0), MODEL, model_args=(jnp.asarray(x), jnp.asarray(y)))
     position, potential = info.param_info.z, info.potential_fn
-
-    def gradients(z: Any) -> Any:
-        def step(z: Any, _: None) -> Any:
-            gradient = jax.grad(potential)(z)
-            return jax.tree.map(lambda a, g: a - 1e-9 * g, z, gradient), None
-
-        return jax.lax.scan(step, z, None, length=draws * LEAPFROGS)[0]
 
     kernel = make_kernel()
     state = kernel.init(jax.random.key(0), 0, position, (jnp.asarray(x), jnp.asarray(y)), {})
@@ -99,7 +84,7 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
 
     runner()  # compiles
     return {
-        "raw gradient": timed(gradients, position),
+        "raw gradient": timed(gradient_scan(jax.grad(potential), draws * LEAPFROGS), position),
         "bare scan": timed(bare_scan, state, jnp.asarray(x), jnp.asarray(y)),
         "bayesnn_ppl": runner,
         "numpyro MCMC": numpyro_mcmc,

@@ -40,17 +40,14 @@ from benchmarks.harness.records import Record
 from benchmarks.harness.running import run_peer
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import Run, in_turns, median_ratio, timed
+from benchmarks.speed.baselines import sine_rows, tanh_network
 
 STEP_SIZE = 1e-8
 
 
 def mlp_case() -> tuple[Any, Any, Any, int, int]:
     """Model, x, y, batch size and steps of a turn."""
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(50_000, 8)).astype(np.float32)
-    y = np.sin(x[:, 0]).astype(np.float32)
-    model = bnn.models.mlp(hidden=(50, 50), likelihood=bnn.likelihoods.gaussian(0.5))
-    return model, x, y, 64, 1000
+    return tanh_network(), *sine_rows(50_000), 64, 1000
 
 
 def lenet_case() -> tuple[Any, Any, Any, int, int]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import numpyro
 import optax
 from numpyro.infer import SVI, Trace_ELBO
@@ -25,6 +24,7 @@ import bayesnn_ppl as bnn
 from benchmarks.harness.records import Record
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns
+from benchmarks.speed.baselines import sine_rows
 
 CASES: dict[str, dict[str, Any]] = {
     "mlp 50-50, all of 331 rows": {"rows": 331, "inputs": 10, "hidden": (50, 50), "batch": None},
@@ -99,12 +99,9 @@ def main(*, repeats: int = 7, out: Path | None = None) -> None:
         "case, us <32", "SVI.run >10.0f", "AutoNormal >12.0f", "normal >10.0f", "ratio >8.2f"
     )
     for name, case in CASES.items():
-        generator = np.random.default_rng(0)
-        x = generator.normal(size=(case["rows"], case["inputs"])).astype(np.float32)
-        y = np.sin(x[:, 0]).astype(np.float32)
         model = bnn.models.mlp(hidden=case["hidden"], activation="relu")
         steps = case.get("steps", STEPS)
-        arguments = (model, x, y, case["batch"], steps)
+        arguments = (model, *sine_rows(case["rows"], case["inputs"]), case["batch"], steps)
         with numpyro.validation_enabled(False):
             sides = {
                 "svi": numpyro_side(*arguments),
