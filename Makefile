@@ -99,7 +99,9 @@ docs: $(STAMP)  ## the documentation in docs/_build/html, warnings as errors, tr
 	@$(BIN)/python -m pytest -q -m built_docs tests/docs
 
 bench: $(STAMP)  ## the benchmarks (long; wants a quiet machine)
-	@$(BIN)/python -m benchmarks
+	@for name in startup overhead arrangement convolutions memory; do \
+	  printf '\n%s\n\n' $$name && $(BIN)/python -m benchmarks $$name || exit 1; \
+	done
 
 clean:  ## remove what was built and the caches; .venv and runs/ stay
 	@rm -rf build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

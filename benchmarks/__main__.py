@@ -1,8 +1,7 @@
-"""All benchmarks, one after another: `python -m benchmarks`, or `make bench`."""
+"""One study: `python -m benchmarks NAME [options]`; without a name, a list of all."""
 
-import subprocess
 import sys
 
-for name in ("startup", "overhead", "arrangement", "convolutions", "memory"):
-    print(f"\n{name}\n", flush=True)
-    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
+from benchmarks.harness.running import run
+
+sys.exit(run(sys.argv[1:]))

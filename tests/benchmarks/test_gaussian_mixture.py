@@ -6,7 +6,7 @@ import pytest
 from scipy.special import logsumexp
 
 from bayesnn_ppl.inference.kernels.common.density import Density
-from benchmarks.gaussian_mixture import (
+from benchmarks.accuracy.gaussian_mixture import (
     CENTRES,
     EXACT,
     NO_DATA,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kill_comparison import summary
+from benchmarks.faults.kill_comparison import summary
 
 pytestmark = pytest.mark.check
 
@@ -19,7 +19,7 @@ def test_a_killed_sampler_ends_with_the_same_bits(tmp_path):
     out = tmp_path / "record.jsonl"
     words = "--kills 2 --cases hmc --scale 0.1 --busy 1".split()
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_and_resume", *words, "--out", str(out)],
+        [sys.executable, "-m", "benchmarks", "kill_and_resume", *words, "--out", str(out)],
         cwd=ROOT,
         capture_output=True,
         text=True,

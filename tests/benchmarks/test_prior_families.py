@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl.settings.models.prior_families import prior_of
-from benchmarks import prior_families
-from benchmarks.prior_families import BASE, row_scores, sampling_error
+from benchmarks.priors import prior_families
+from benchmarks.priors.prior_families import BASE, row_scores, sampling_error
 
 pytestmark = pytest.mark.check
 

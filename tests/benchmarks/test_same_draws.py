@@ -2,16 +2,17 @@
 
 import pytest
 
-from benchmarks import same_draws
+from benchmarks.faults import same_draw_problems as problems
+from benchmarks.faults import same_draws
 
 pytestmark = pytest.mark.check
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    problem = same_draws.kernels()["ParallelTempering"]
+    problem = problems.kernels()["ParallelTempering"]
     return {
-        seed: same_draws.outcome(lambda seed=seed: same_draws.sampled(problem, draws=3, seed=seed))
+        seed: same_draws.outcome(lambda seed=seed: problems.sampled(problem, draws=3, seed=seed))
         for seed in (3, 4)
     }
 
@@ -25,4 +26,4 @@ def test_another_seed_is_a_difference(recorded):
 
 
 def test_every_kernel_has_a_problem():
-    assert same_draws.uncovered() == []
+    assert problems.uncovered() == []

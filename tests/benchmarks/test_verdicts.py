@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.verdict_chains import (
+from benchmarks.verdicts.verdict_chains import (
     NORMAL,
     autoregressive,
     independent,
@@ -12,11 +12,12 @@ from benchmarks.verdict_chains import (
     pausing,
     reflected_walk,
     student,
-    student_walk,
 )
-from benchmarks.verdict_models import MODELS
-from benchmarks.verdict_tables import rates
-from benchmarks.verdicts import beyond_bounds, short_rows, wrong
+from benchmarks.verdicts.verdict_metropolis import student_walk
+from benchmarks.verdicts.verdict_models import MODELS
+from benchmarks.verdicts.verdict_runs import wrong
+from benchmarks.verdicts.verdict_tables import rates
+from benchmarks.verdicts.verdicts import beyond_bounds, short_rows
 
 pytestmark = pytest.mark.check
 

@@ -11,7 +11,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.metrics import k_fold, loo
 from bayesnn_ppl.metrics.leave_one_out.checks import likelihood_temperature
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import _from_log_likelihood
-from benchmarks.loo_cold import data_set, errors
+from benchmarks.accuracy.loo_cold import data_set, errors
 from tests.marks import checked
 from tests.metrics.linear_draws import MODEL, NOISE, exact_posterior, log_scores, without_each_row
 

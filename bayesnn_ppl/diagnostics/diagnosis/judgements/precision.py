@@ -27,7 +27,7 @@ def judge_precision(
     Means are measured in standard deviations of the posterior, spreads (standard deviations) in
     per cent of themselves, of which the largest of 1 000 may be twice as large. What is passed at
     the threshold 400 is off by more than 0.2 sd, or a single output by more than 20 %, at four
-    standard errors only. Measured on known truths, see `benchmarks.verdicts`.
+    standard errors only. Measured on known truths, see `benchmarks/verdicts`.
 
     Args:
         functions: label -> summary with `mean_error`, `spread_error`, `quantile_error`.

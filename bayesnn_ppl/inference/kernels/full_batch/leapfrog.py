@@ -85,7 +85,7 @@ def hmc_proposal(
         return vector + drift * half, half
 
     half = momentum - 0.5 * step_size * start.gradient
-    # Flat vectors, and only gradients inside: both measured, benchmarks/leapfrog.py.
+    # Flat vectors, and only gradients inside: both measured, benchmarks/speed/leapfrog.py.
     vector, half = jax.lax.fori_loop(
         1, num_leapfrogs, leapfrog, (start.vector + drift * half, half)
     )

@@ -1,0 +1,1 @@
+"""How good predictions, draws and scores are."""

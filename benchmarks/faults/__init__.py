@@ -1,0 +1,1 @@
+"""Runs that are killed, and draws through changes of the code."""

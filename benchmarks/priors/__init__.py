@@ -1,0 +1,1 @@
+"""What priors say and what they change."""

@@ -1,0 +1,1 @@
+"""The reference posteriors of the package."""

@@ -1,0 +1,1 @@
+"""Samplers of this library and of others on the same posteriors."""

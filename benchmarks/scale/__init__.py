@@ -1,0 +1,1 @@
+"""Memory, files and devices as data, weights, draws or chains grow."""

@@ -1,0 +1,1 @@
+"""How long things take, over a baseline timed in the same run."""

@@ -1,0 +1,1 @@
+"""How often the verdict is wrong, on runs whose truth is known."""
