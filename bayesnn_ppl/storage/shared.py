@@ -16,7 +16,7 @@ from bayesnn_ppl.distributed import Alone
 from bayesnn_ppl.storage.commits import files_of, read_commit, read_config
 from bayesnn_ppl.storage.files import write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.folder import RunFolder
-from bayesnn_ppl.storage.reading import read_parts, read_record
+from bayesnn_ppl.storage.reading import read_record
 from bayesnn_ppl.storage.remote import mirror_of
 from bayesnn_ppl.storage.zarr_store import Block, write_chunks
 
@@ -189,29 +189,10 @@ class SharedFolder(RunFolder):
         return None if found is None else self.own(found)
 
     def keep_starts(self, starts: Block) -> None:
-        """Write down where all chains start; process 0 does, for all.
-
-        Where one mesh has the devices of all processes each is given all starts, else those of its
-        own chains, which it leaves to process 0 in a file.
-        """
-        left: list[str] = []
-        if not self.team.collective:
-            with writing_to(self.path, self.kept_so_far):
-                mine = self._own("checkpoint/starts", starts)
-                if self.mirror is not None:
-                    self.mirror.put([mine["file"]])
-            said = self.team.agree(mine)
-            left = [entry["file"] for entry in said]
-            if self.team.leads:
-                if self.mirror is not None:
-                    self.mirror.get(left)
-                starts = read_parts(self.path, said)
+        """Write down where all chains start; process 0 does, since each is given all starts."""
         if self.team.leads:
             super().keep_starts(starts)
         self.config["starts"] = self.team.agree(self.config.get("starts"))[0]
-        if self.team.leads or self.mirror is not None:
-            for file in left:
-                (self.path / file).unlink(missing_ok=True)
 
     def update_config(self, **entries: Any) -> None:
         if self.team.leads:

@@ -11,7 +11,6 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import integer, natural
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.distributed import current
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
 from bayesnn_ppl.inference.runtime.device_placement import place_chains
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
@@ -91,7 +90,6 @@ class Plan:
         """One key for each chain of this program; chain i has the same whatever their number."""
         inputs, settings = self.inputs, self.settings
         first = stream + inputs.first_chain
-        first += 0 if settings.chains == inputs.chains else self.share.chains[0]
         numbers = np.arange(first, first + settings.chains, dtype=np.uint32)
         return _fold_in(jax.random.key(inputs.seed), numbers)
 
@@ -173,16 +171,15 @@ def make_plan(given: SampleInputs) -> Plan:
             rows = replace(rows, y=rows.y.astype(np.int32))
         _warn_of_cold_latents(summary)
         trainer = init if callable(getattr(init, "starts", None)) else None
-        check_sharing(kernel, trainer, until, chains, on_disk=on_disk)
+        check_sharing(kernel, trainer)
         networks: tuple[str, ...] = ()
         if isinstance(init, str) and init == "network":
             networks, init = network_sites(kernel.model, summary, rows.x, rows.y, chains), {}
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
-        own = chains if current().collective else chains // current().count
         mesh, arrangement = place_chains(
             inputs.chain_method,
             inputs.mesh,
-            own,
+            chains,
             kernel.model,
             rows.x,
             rows.y,
@@ -198,7 +195,7 @@ def make_plan(given: SampleInputs) -> Plan:
         kernel,
         strategy,
         inputs.warmup,
-        own,
+        chains,
         mesh,
         arrangement,
         float64,
@@ -211,9 +208,7 @@ def make_plan(given: SampleInputs) -> Plan:
             "`Keep(groups=...)` needs all training data as arrays, and these are streamed. Leave "
             "it out, or give arrays."
         )
-    share = share_of(settings, chains, on_disk=on_disk)
-    if own < chains:
-        values = {name: value[slice(*share.chains)] for name, value in values.items()}
+    share = share_of(mesh, chains, on_disk=on_disk)
     with arithmetic(float64=float64):
         rows = rows.planned(settings, summary, seed=inputs.seed)
     return Plan(inputs, settings, summary, rows, values, keep, probe, until, share, trainer)

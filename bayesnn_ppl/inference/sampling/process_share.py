@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from bayesnn_ppl.core.mesh import own_chains, own_part
 from bayesnn_ppl.distributed import Alone, current
-from bayesnn_ppl.inference.sampling.traced_functions import Settings
 from bayesnn_ppl.storage import RunFolder, SharedFolder
 
 __all__ = ["Share", "check_cluster", "check_sharing", "open_folder", "share_of"]
@@ -25,15 +25,12 @@ class Share:
     Attributes:
         team: the processes.
         chains: (begin, end) of the run's chains that this one writes.
-        spans_hosts: whether the mesh has devices of several processes, which move all chains
-            together; otherwise each process moves its own chains alone.
         on_disk: whether draws go to a folder.
         interrupted: whether Ctrl-C has come, where it must wait for the others.
     """
 
     team: Alone
     chains: tuple[int, int]
-    spans_hosts: bool
     on_disk: bool
     interrupted: bool = field(default=False)
 
@@ -42,11 +39,10 @@ class Share:
         """Those to write of the arrays that the compiled program returns; None for all."""
         return self.chains if self.spans_hosts else None
 
-    def of_program(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Of what is read from the run folder, of all chains, those that this program moves."""
-        if self.spans_hosts or self.team.count == 1:
-            return arrays
-        return {name: array[slice(*self.chains)] for name, array in arrays.items()}
+    @property
+    def spans_hosts(self) -> bool:
+        """Whether the mesh has devices of several processes."""
+        return self.team.count > 1
 
     def fetched(self, array: Any) -> np.ndarray:
         """What the program returned, on the host: this process's chains of what is sharded.
@@ -90,42 +86,22 @@ class Share:
             signal.signal(signal.SIGINT, before)
 
 
-def share_of(settings: Settings, chains: int, *, on_disk: bool) -> Share:
-    """This process's part in a run of so many chains, and of this program."""
+def share_of(mesh: Mesh, chains: int, *, on_disk: bool) -> Share:
+    """This process's part in a run of so many chains."""
     team = current()
-    if team.count == 1:
-        return Share(team, (0, chains), False, on_disk)
-    if team.collective:
-        return Share(team, own_chains(settings.mesh, chains), True, on_disk)
-    own = (team.index * settings.chains, (team.index + 1) * settings.chains)
-    return Share(team, own, False, on_disk)
+    own = (0, chains) if team.count == 1 else own_chains(mesh, chains)
+    return Share(team, own, on_disk)
 
 
-def check_sharing(kernel: Any, trainer: Any, until: Any, chains: int, *, on_disk: bool) -> None:
+def check_sharing(kernel: Any, trainer: Any) -> None:
     """Refuse what several processes cannot do.
 
     Raises:
-        ValueError: a kernel that moves all chains together, starts that are trained together, or
-            processes that cannot share the chains or see each other's.
+        ValueError: a kernel that moves all chains together, or starts that are trained together.
     """
     team = current()
-    if team.count == 1:
-        return
-    _check_apart(kernel, trainer, f"{team.count} processes")
-    if team.collective:
-        return
-    if not on_disk:
-        raise ValueError("Processes that share chains meet on disk: give the run folder, `out`.")
-    if chains % team.count:
-        raise ValueError(
-            f"{chains} chains cannot be shared evenly by {team.count} processes. Use a multiple of "
-            f"{team.count} chains."
-        )
-    if until is not None and until.watches_functions:
-        raise ValueError(
-            "R-hat and effective sample size need all chains, and each of these processes sees its "
-            "own alone. Leave the goal out, or make one mesh of the processes (`--distributed`)."
-        )
+    if team.count > 1:
+        _check_apart(kernel, trainer, f"{team.count} processes")
 
 
 def check_cluster(kernel: Any, trainer: Any, out: Any) -> None:

@@ -110,11 +110,11 @@ class Run:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the state of all chains; ValueError when it is of another program."""
-        self._state = arrays_to_state(self._share.of_program(arrays), self._program.state)
+        self._state = arrays_to_state(arrays, self._program.state)
 
     def watched_before(self, functions: Mapping[str, np.ndarray]) -> None:
         """Take function values of all chains that an earlier process kept."""
-        self._watch.add(self._share.of_program(functions))
+        self._watch.add(functions)
 
     def start(self) -> None:
         """Put every chain at its start; RuntimeError when one has no finite density."""
