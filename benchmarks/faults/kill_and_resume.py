@@ -7,9 +7,9 @@ bit by bit with a run of the same seed that was never killed. One trial in ten i
 where that one differs, resuming is not to blame. One line of JSON a trial is appended to the
 record, so the command can be ended at any time and continues with the next trial.
 
-Samplers are HMC, NUTS, SGHMC, MCLMC and ChEES on `mlp(hidden=(12,))` and the diabetes data; all but
-the last, which moves its chains together, also with two processes that share the chains. `--busy`
-processes compete for the processors, in bursts.
+Samplers are HMC, NUTS, SGHMC, MCLMC and ChEES on `mlp(hidden=(12,))` and diabetes. `--busy`
+processes compete for the processors, in bursts. A worker of a cluster makes its chains as such a
+process does.
 
 **What is made cheaper than in use.** "forked" trials start their processes as forks of this one,
 which has imported everything and computed nothing, take compiled programs from JAX's cache, and
@@ -56,28 +56,27 @@ class Campaign:
         self.place /= f"{source_hash()}-{self.scale:g}"
         self.place.mkdir(parents=True, exist_ok=True)
         self.cache = str(self.place / "compiled")
-        # (case, processes, whether fresh) -> processor time of a run that is not killed
-        self.seconds: dict[tuple[str, int, bool], float] = {}
+        # (case, whether fresh) -> processor time of a run that is not killed
+        self.seconds: dict[tuple[str, bool], float] = {}
         for file in self.place.glob("*/seconds"):
-            case, _, count = file.parent.name.rpartition("-")
-            self.seconds[case, int(count), False] = float(file.read_text())
+            self.seconds[file.parent.name, False] = float(file.read_text())
 
     def trial(
-        self, case: str, count: int, generator: random.Random, *, start: str, kills: int
+        self, case: str, generator: random.Random, *, start: str, kills: int
     ) -> dict[str, Any]:
         """One run, killed up to so many times; the row of the record."""
-        reference = self.reference(case, count)
+        reference = self.reference(case)
         path = self.place / "trial" / "run"
         shutil.rmtree(path.parent, ignore_errors=True)
         row: dict[str, Any] = {
             "case": case,
-            "processes": count,
+            "processes": 1,
             "start": start,
             "source": source_hash(),
             "load": round(os.getloadavg()[0], 1),
         }
         fresh, began = start == "fresh", time.monotonic()
-        whole = self.seconds.get((case, count, fresh), self.seconds[case, count, False])
+        whole = self.seconds.get((case, fresh), self.seconds[case, False])
         crashes = _CRASHES if start == "crash" else 0
         kills = 0 if crashes else kills
         struck: list[dict[str, Any]] = []
@@ -89,20 +88,19 @@ class Campaign:
             moment = None if last else left * generator.uniform(0.2, 0.95)
             meeting = path.parent / f"attempt-{number}"
             meeting.mkdir(parents=True)
-            jobs = self.jobs(case, path, count, meeting, cache=not fresh)
-            jobs = [replace(j, crashes=crashes, seed=generator.randrange(2**32)) for j in jobs]
-            victim = generator.randrange(count)
-            ends, seconds = attempt(jobs, fresh=fresh, victim=victim, after=moment)
-            programs += [f.read_text() for f in sorted(meeting.glob("program-*"))]
-            if not any(ends):
+            job = self.job(case, path, meeting, cache=not fresh)
+            job = replace(job, crashes=crashes, seed=generator.randrange(2**32))
+            status, seconds = attempt(job, fresh=fresh, after=moment)
+            programs += [f.read_text() for f in meeting.glob("program")]
+            if not status:
                 if not number and not crashes:
-                    self.seconds[case, count, fresh] = seconds
+                    self.seconds[case, fresh] = seconds
                 break
-            if ends[victim] != -signal.SIGKILL or last:
-                words = [_last_sentence(f, path) for f in meeting.glob("words-*")]
-                return row | {"same": None, "ended": {"with": ends, "words": words}}
+            if status != -signal.SIGKILL or last:
+                words = _last_sentence(meeting / "words", path)
+                return row | {"same": None, "ended": {"with": status, "words": words}}
             where = committed(path, int(CASES[case].draws * self.scale))
-            struck.append({"after": round(seconds, 2), "victim": victim} | where)
+            struck.append({"after": round(seconds, 2)} | where)
             if path.is_dir() and not (path / "commit.json").exists():
                 shutil.rmtree(path)  # killed before there was a run
         difference = apart(lambda: compare(path, reference))
@@ -117,29 +115,25 @@ class Campaign:
             "difference": difference,
         }
 
-    def jobs(self, case: str, path: Path, count: int, meeting: Path, *, cache: bool) -> list[Job]:
-        place = self.cache if cache else None
-        return [
-            Job(case, str(path), index, count, str(meeting), place, self.scale)
-            for index in range(count)
-        ]
+    def job(self, case: str, path: Path, meeting: Path, *, cache: bool) -> Job:
+        return Job(case, str(path), str(meeting), self.cache if cache else None, self.scale)
 
-    def reference(self, case: str, count: int) -> Path:
+    def reference(self, case: str) -> Path:
         """A run that was never killed, made once; its time is that of one with warm caches."""
-        path = self.place / f"{case}-{count}"
-        if (case, count, False) in self.seconds:
+        path = self.place / case
+        if (case, False) in self.seconds:
             return path
         for again in (False, True):
             shutil.rmtree(path, ignore_errors=True)
-            meeting = self.place / f"{case}-{count}-{'second' if again else 'first'}"
+            meeting = self.place / f"{case}-{'second' if again else 'first'}"
             shutil.rmtree(meeting, ignore_errors=True)
             meeting.mkdir(parents=True)
-            jobs = self.jobs(case, path, count, meeting, cache=True)
-            ends, seconds = attempt(jobs, fresh=False, victim=0, after=None)
-            if any(ends):
-                words = "\n".join(f.read_text() for f in meeting.glob("words-*"))
+            job = self.job(case, path, meeting, cache=True)
+            status, seconds = attempt(job, fresh=False, after=None)
+            if status:
+                words = (meeting / "words").read_text()
                 raise RuntimeError(f"The reference of {case} was not made: {words}")
-        self.seconds[case, count, False] = seconds
+        self.seconds[case, False] = seconds
         (path / "seconds").write_text(str(seconds))  # last: with it the reference is whole
         return path
 
@@ -174,24 +168,21 @@ def main(
     """
     import_all()
     record = Record(out, key=("trial",))
-    wanted = [(n, c) for n in cases for c in CASES[n].processes]
     with tempfile.TemporaryDirectory(prefix="bayesnn-kill-") as folder:
         campaign = Campaign(place or Path(folder), scale)
         with competitors(busy, random.Random(0)):
             while (number := len(record.rows)) < trials and _summary(record)["kills"] < kills:
                 # Each trial has its own seed, whichever session makes it.
-                case, count = wanted[number % len(wanted)]
+                case = cases[number % len(cases)]
                 generator = random.Random(number)
-                begun = starts[number // len(wanted) % len(starts)]
-                if begun == "crash" and count > 1:
-                    begun = "forked"  # the others would wait for one that has crashed
+                begun = starts[number // len(cases) % len(starts)]
                 most = 0 if number % 10 == 9 else 3
-                row = campaign.trial(case, count, generator, start=begun, kills=most)
+                row = campaign.trial(case, generator, start=begun, kills=most)
                 record[number] = row
                 if not row["same"] and keep is not None:
                     kept = keep / f"trial-{number}-{time.time():.0f}"
                     shutil.copytree(campaign.place / "trial", kept / "trial")
-                    shutil.copytree(campaign.reference(case, count), kept / "reference")
+                    shutil.copytree(campaign.reference(case), kept / "reference")
     found = _summary(record)
     print(json.dumps(found, indent=1))
     return 1 if found["differing"] or found["ended_by_themselves"] else 0

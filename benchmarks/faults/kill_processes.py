@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ _LIMIT_SECONDS = 1800.0
 
 def _start(job: Job, *, fresh: bool) -> int:
     """Start the process of a job; returns its number."""
-    words = Path(job.meeting) / f"words-{job.index}"
+    words = Path(job.meeting) / "words"
     if fresh:
         command = [sys.executable, "-m", "benchmarks.faults.kill_workers"]
         with words.open("w") as file:
@@ -51,41 +51,28 @@ def _start(job: Job, *, fresh: bool) -> int:
 _popen: dict[int, Any] = {}  # kept, for a child that is collected would be waited for twice
 
 
-def attempt(
-    jobs: Sequence[Job], *, fresh: bool, victim: int, after: float | None
-) -> tuple[list[int], float]:
-    """Run the processes, and kill one after so many seconds of its processor time.
+def attempt(job: Job, *, fresh: bool, after: float | None) -> tuple[int, float]:
+    """Run the process, and kill it after so many seconds of its processor time.
 
     By the clock, a kill would come before the first draw or after the last one of a busy machine.
 
     Returns:
-        The exit statuses, and the victim's seconds of processor time.
+        The exit status, and seconds of processor time.
     """
-    children = [_start(job, fresh=fresh) for job in jobs]
-    began, ends, used = time.monotonic(), {}, 0.0
-    while len(ends) < len(children):
-        for index, child in enumerate(children):
-            if index not in ends:
-                found, status, usage = os.wait4(child, os.WNOHANG)
-                if found:
-                    ends[index] = os.waitstatus_to_exitcode(status)
-                    if index == victim:
-                        used = usage.ru_utime + usage.ru_stime
-        passed = time.monotonic() - began
-        if after is not None and victim not in ends and _processor_time(children[victim]) > after:
+    child, began = _start(job, fresh=fresh), time.monotonic()
+    while not (found := os.wait4(child, os.WNOHANG))[0]:
+        if after is not None and _processor_time(child) > after:
             after = None
-            os.kill(children[victim], signal.SIGKILL)
-        if passed > _LIMIT_SECONDS:
-            for index, child in enumerate(children):
-                if index not in ends:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
+            os.kill(child, signal.SIGKILL)
+        if time.monotonic() - began > _LIMIT_SECONDS:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
             raise RuntimeError(f"It took more than {_LIMIT_SECONDS:.0f} s.")
         time.sleep(0.005)
-    for child in children:
-        if child in _popen:
-            _popen.pop(child).returncode = 0  # collected above
-    return [ends[i] for i in range(len(children))], used
+    if child in _popen:
+        _popen.pop(child).returncode = 0  # collected above
+    _, status, usage = found
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
 def _processor_time(process: int) -> float:

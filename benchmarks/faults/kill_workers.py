@@ -7,14 +7,13 @@ import random
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl import distributed, storage
+from bayesnn_ppl import storage
 
 __all__ = ["CASES", "Case", "Job", "committed", "source_hash", "work"]
 
@@ -29,7 +28,6 @@ class Case:
     warmup: int
     draws: int
     chains: int = 2
-    processes: tuple[int, ...] = (1, 2)
 
 
 def _nuts(model: Any) -> Any:
@@ -44,18 +42,16 @@ CASES = {
     "nuts": Case(_nuts, 100, 400),
     "sghmc": Case(lambda m: bnn.kernels.SGHMC(m, batch_size=32, step_size=1e-5), 100, 4000),
     "mclmc": Case(lambda model: bnn.kernels.MCLMC(model), 150, 3000),
-    "chees": Case(lambda model: bnn.kernels.ChEES(model), 100, 1000, chains=4, processes=(1,)),
+    "chees": Case(lambda model: bnn.kernels.ChEES(model), 100, 1000, chains=4),
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process is told: which run, and its place among those that make it."""
+    """What a process is told: which run, and where it leaves what it has to say."""
 
     case: str
     path: str
-    index: int
-    count: int
     meeting: str
     cache: str | None  # folder of compiled programs; None compiles
     scale: float  # of the numbers of draws
@@ -64,33 +60,28 @@ class Job:
 
 
 def work(job: Job) -> None:
-    """Make the run, or resume it, as one of `job.count` processes."""
+    """Make the run, or resume it."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", 1 if job.count > 1 else 2)
+    jax.config.update("jax_num_cpu_devices", 2)
     if job.cache is None:
         jax.config.update("jax_enable_compilation_cache", False)
     else:
         jax.config.update("jax_compilation_cache_dir", job.cache)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         _commit_often()
-    team = _meet(job)
-    distributed.use(team)
     if job.crashes:
         _crash(job)
-    _make(job, team)
-    team.close()
+    _make(job)
 
 
-def _make(job: Job, team: Any) -> None:
+def _make(job: Job) -> None:
     """Sample, or resume where there is a run."""
     path, data, case = Path(job.path), bnn.data.load("diabetes"), CASES[job.case]
     kernel = case.make(bnn.models.mlp(hidden=(12,)))
-    # Agreed, since process 0 may have made the folder when another one looks.
-    exists = team.agree((path / "commit.json").exists())[0]
     common: dict[str, Any] = {"progress": False, "callback": _Fingerprint(job)}
-    if exists:
+    if (path / "commit.json").exists():
         bnn.resume(path, kernel, *data.train, **common)
     else:
         bnn.sample(
@@ -130,7 +121,7 @@ def _crash(job: Job) -> None:
         writes_left = generator.randrange(150)
         os.fsync, os.replace = counted(synchronise), counted(replace)
         try:
-            _make(job, distributed.current())
+            _make(job)
             break  # it was finished before
         except _Crash:
             pass
@@ -151,32 +142,11 @@ def _commit_often() -> None:
     folder._MOST_CHUNK_DRAWS = 100
 
 
-def _meet(job: Job) -> Any:
-    """The processes of the run, as `bayesnn sample --processes` has its workers meet."""
-    if job.count == 1:
-        return distributed.current()
-    key = Path(job.meeting) / "key"
-    # Processes of a low priority may not say a word for half a minute, which is no loss.
-    settings: dict[str, Any] = {"collective": False, "silence": 300.0}
-    if job.index == 0:
-        team, said, gather = distributed.Team.listen(job.count, **settings)
-        key.with_suffix(".partial").write_text(said)
-        os.replace(key.with_suffix(".partial"), key)
-        gather(120.0)
-        return team
-    ends = time.monotonic() + 120.0
-    while not key.exists():
-        if time.monotonic() > ends:
-            raise TimeoutError("Process 0 did not come.")
-        time.sleep(0.02)
-    return distributed.Team.join(job.index, job.count, "127.0.0.1", key.read_text(), **settings)
-
-
 class _Fingerprint:
     """Leaves a hash of the compiled program, once."""
 
     def __init__(self, job: Job) -> None:
-        self._file: Path | None = Path(job.meeting) / f"program-{job.index}"
+        self._file: Path | None = Path(job.meeting) / "program"
 
     def __call__(self, progress: Any) -> None:
         if self._file is None:
