@@ -23,7 +23,7 @@ from bayesnn_ppl.settings.jobs import Fit, Sample
 from bayesnn_ppl.settings.methods.approximations import chosen_approximation, make_approximation
 from bayesnn_ppl.settings.methods.kernels import chosen_kernel, find_step, make_kernel
 from bayesnn_ppl.settings.models import zoo
-from bayesnn_ppl.settings.models.user_models import carried_by_value, failures_named
+from bayesnn_ppl.settings.models.user_models import failures_named, shared_by
 from bayesnn_ppl.settings.sampling import EndingSettings, start_of, until, what_is_kept
 from bayesnn_ppl.settings.saved.hmc_references import check_reference
 from bayesnn_ppl.settings.saved.opening import open_run
@@ -142,10 +142,7 @@ def make_run(
             say(f"The run is sent to {place} with each commit; its working copy is {folder}")
     keep = what_is_kept(job.keep, dataset)
     made = Made(folder, run, dataset)
-    more: dict[str, Any] = {"progress": progress, "out": place, "keep": keep}
-    if cluster is not None:
-        more["cluster"] = cluster
-        carried_by_value(path)
+    more = {"progress": progress, "out": place, "keep": keep} | shared_by(cluster, path)
     with failures_named(path), place_for_run(folder) if team.leads else nullcontext():
         with storage.writing_to(folder, lambda: ELSEWHERE):
             if team.leads:
@@ -293,10 +290,7 @@ def resume_run(
     made = Made(folder, run, dataset, limits=limits)
 
     def draw(**given: Any) -> Any:
-        given |= {"progress": progress}
-        if cluster is not None:
-            given["cluster"] = cluster
-            carried_by_value(path)
+        given |= {"progress": progress} | shared_by(cluster, path)
         if more_draws is None:
             return bnn.resume(place, kernel, *train, **given)
         return bnn.extend(place, kernel, *train, draws=more_draws, **given)

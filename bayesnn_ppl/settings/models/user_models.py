@@ -78,21 +78,26 @@ def load_model(path: Path, name: str = DEFAULT_NAME) -> Any:
     return found
 
 
-def carried_by_value(path: Path | None) -> None:
-    """Have what a file and its neighbours define sent as it is to workers that have no such file.
+def shared_by(cluster: Any, path: Path | None) -> dict[str, Any]:
+    """The argument `cluster` of `sample` and `resume`, where there is one.
+
+    What the model's file and its neighbours define is sent as it is, since workers have no such
+    file.
 
     Args:
-        path: of a model; None of one of the zoo, which every worker has.
+        cluster: as in `sample`; None for this process alone.
+        path: of a model's file; None of one of the zoo, which every worker has.
     """
-    if path is None:
-        return
+    if cluster is None:
+        return {}
     import cloudpickle
 
-    folder = path.resolve().parent
+    folder = None if path is None else path.resolve().parent
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and Path(file).resolve().parent == folder:
             cloudpickle.register_pickle_by_value(module)
+    return {"cluster": cluster}
 
 
 def name_of(path: Path, description: str) -> str | None:

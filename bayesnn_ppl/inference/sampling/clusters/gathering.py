@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl import storage
+from bayesnn_ppl.core.arguments import series
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.distributed.clusters import dashboard_of
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
@@ -77,6 +78,7 @@ def execute_on_cluster(
                 # Whoever interrupts wants an end at once: the parts stay as they are.
                 together = run.end.record["by"] not in ("interrupt", "callback")
                 made = tasks.ended(parts, together=together)
+        _require_seen(parts)
         run.gather(min(made))
     if not run.done:
         by = run.end.record["by"]
@@ -105,6 +107,15 @@ def _parts(folder: RunFolder, out: str, chains: int, workers: int) -> list[Part]
         split_run(folder, parts)
     folder.update_config(parts=[list(part.chains) for part in parts])
     return parts
+
+
+def _require_seen(parts: Sequence[Part]) -> None:
+    """Raise RuntimeError where the workers have written to folders that are not seen from here."""
+    if unseen := [part.place for part in parts if part.record() is None]:
+        raise RuntimeError(
+            f"The workers have written to {series(unseen)}, which this process does not see. Give "
+            "`out` a folder of a file system that all share, or an address such as s3://bucket/run."
+        )
 
 
 class _Gathering:
