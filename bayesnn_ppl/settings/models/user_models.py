@@ -15,7 +15,6 @@ from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.wording import as_sentence
 
 __all__ = [
-    "carried_by_value",
     "failures_named",
     "load_model",
     "name_of",
