@@ -3,8 +3,10 @@
 import os
 import random
 import signal
+import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,9 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.distributed.clusters import connected
+from bayesnn_ppl.inference.sampling.clusters.gathering import require_seen
+from bayesnn_ppl.inference.sampling.clusters.parts import Part, divided, parts_of
+from bayesnn_ppl.inference.sampling.clusters.work import packed, unpacked
 
 SETTINGS = dict(warmup=30, chains=3, seed=4, float64=True)
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -189,16 +194,31 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
 
 
 def test_jobs_of_slurm_need_dask_jobqueue(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "dask_jobqueue", None)
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
     with pytest.raises(ImportError, match="pip install dask-jobqueue"):
         with connected("slurm:2", 2):
             pass
 
 
 def test_a_part_of_a_run_is_where_it_says():
-    from bayesnn_ppl.inference.sampling.clusters.parts import divided, parts_of
-
     assert divided(5, 2) == [[0, 2], [2, 5]] and divided(2, 9) == [[0, 1], [1, 2]]
     (part,) = parts_of("s3://bucket/run/", [[0, 2]])
     assert part.place == "s3://bucket/run.parts/chains-0-2"
     assert Path(parts_of("/runs/one", [[1, 2]])[0].place) == Path("/runs/one.parts/chains-1-2")
+
+
+def test_parts_that_are_not_seen_are_named(tmp_path):
+    part = Part((0, 1), str(tmp_path / "chains-0-1"))
+    with pytest.raises(RuntimeError, match="chains-0-1, which this process does not see. Give"):
+        require_seen([part])
+
+
+def test_what_a_worker_cannot_import_is_said(monkeypatch):
+    """Code by value would go along; that of a module is looked for on the worker."""
+    module = types.ModuleType("only_here")
+    exec("def model(): ...", vars(module))
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    value = packed(module.model)
+    monkeypatch.delitem(sys.modules, "only_here")
+    with pytest.raises(RuntimeError, match="A worker cannot import .*only_here"):
+        unpacked(value)

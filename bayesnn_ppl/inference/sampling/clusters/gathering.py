@@ -32,7 +32,7 @@ from bayesnn_ppl.inference.sampling.run_end import RunEnd
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import RunFolder
 
-__all__ = ["execute_on_cluster"]
+__all__ = ["execute_on_cluster", "require_seen"]
 
 _LOOK_SECONDS = 0.5  # between two looks at the parts, at least,
 _LOOK_SHARE, _LONGEST_SECONDS = 5.0, 2.0  # and so many times what a look takes, at most that
@@ -78,7 +78,7 @@ def execute_on_cluster(
                 # Whoever interrupts wants an end at once: the parts stay as they are.
                 together = run.end.record["by"] not in ("interrupt", "callback")
                 made = tasks.ended(parts, together=together)
-        _require_seen(parts)
+        require_seen(parts)
         run.gather(min(made))
     if not run.done:
         by = run.end.record["by"]
@@ -109,7 +109,7 @@ def _parts(folder: RunFolder, out: str, chains: int, workers: int) -> list[Part]
     return parts
 
 
-def _require_seen(parts: Sequence[Part]) -> None:
+def require_seen(parts: Sequence[Part]) -> None:
     """Raise RuntimeError where the workers have written to folders that are not seen from here."""
     if unseen := [part.place for part in parts if part.record() is None]:
         raise RuntimeError(

@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.sampling.execution import execute
 from bayesnn_ppl.inference.sampling.plan import Plan, make_plan
 from bayesnn_ppl.storage import RunFolder
 
-__all__ = ["Rows", "make_part", "packed"]
+__all__ = ["Rows", "make_part", "packed", "unpacked"]
 
 _WAIT_SECONDS = 60.0  # for a worker that was given up, and still holds the folder
 _ASK_SECONDS = 0.5  # between two questions to the scheduler whether to end
@@ -35,7 +35,8 @@ def packed(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
-def _unpacked(value: bytes) -> Any:
+def unpacked(value: bytes) -> Any:
+    """What was `packed`; RuntimeError where something in it cannot be imported here."""
     import cloudpickle
 
     try:
@@ -75,7 +76,7 @@ def make_part(place: str, inputs: bytes, rows: bytes, draws: int, stop: str) -> 
         asked = now
         return bool(event.is_set())
 
-    given, data = _unpacked(inputs), _unpacked(rows)
+    given, data = unpacked(inputs), unpacked(rows)
     plan = make_plan(replace(given, x=data.x, y=data.y))
     folder = _opened(place, plan, draws)
     try:
