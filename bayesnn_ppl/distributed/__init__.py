@@ -132,14 +132,14 @@ def _meet(index: int, count: int, host: str, *, silence: float, timeout: float) 
 
     key, gather = "", None
     if index == 0:
-        team, key, gather = Team.listen(count, collective=True, silence=silence)
+        team, key, gather = Team.listen(count, silence=silence)
     told = np.frombuffer(key.encode().ljust(_ADDRESS_BYTES, b"\0"), np.uint8)
     told = np.asarray(multihost_utils.broadcast_one_to_all(told))
     if gather is not None:
         gather(timeout)
         return team
     key = bytes(told.astype(np.uint8)).rstrip(b"\0").decode()
-    return Team.join(index, count, host, key, seconds=timeout, collective=True, silence=silence)
+    return Team.join(index, count, host, key, seconds=timeout, silence=silence)
 
 
 def _leave() -> None:

@@ -24,10 +24,9 @@ class Alone:
 
     Attributes:
         index, count: 0 of 1.
-        collective: whether devices of several processes are one mesh.
     """
 
-    index, count, collective = 0, 1, False
+    index, count = 0, 1
 
     @property
     def leads(self) -> bool:

@@ -30,8 +30,6 @@ class Team(Alone):
 
     Args:
         index, count: its place, and how many there are.
-        collective: whether their devices are one mesh, so that none can continue without the
-            others.
         silence: seconds without a beat after which a process counts as lost.
         leave: called with a sentence when another process is lost; by default it is printed, and
             this process ends with status 75.
@@ -42,11 +40,10 @@ class Team(Alone):
         index: int,
         count: int,
         *,
-        collective: bool,
         silence: float = 15.0,
         leave: Callable[[str], None] | None = None,
     ) -> None:
-        self.index, self.count, self.collective = index, count, collective
+        self.index, self.count = index, count
         self.failed = False
         self._silence, self._leave = silence, leave or _print_and_end
         self._links: dict[int, Connection] = {}
@@ -248,7 +245,7 @@ class Team(Alone):
         except BaseException as error:
             # A broken collective is the trace of another's end, which is told in a moment.
             broken = any(word in str(error) for word in _BROKEN_COLLECTIVE)
-            self.wait_for_the_end(self._silence + 5.0 if broken and self.collective else 0.7)
+            self.wait_for_the_end(self._silence + 5.0 if broken else 0.7)
             self.failed = True
             said = str(error).strip().split("\n")[0] or type(error).__name__
             for link in self._links.values():

@@ -106,6 +106,12 @@ class _Wanted:
 
 
 def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
+    if wanted.cluster is not None:
+        if isinstance(wanted.kernel, Approximation):
+            raise ValueError(
+                "A fit is made by one process, and `cluster` shares chains. Leave it out."
+            )
+        check_cluster(wanted.kernel, None, path)
     place = fetched(path)
     if current().count > 1:
         return _continue_together(place, wanted)
@@ -125,9 +131,6 @@ def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
             )
             return resume_fit(folder, inputs, wanted.progress, wanted.callback)
         plan = _same_plan(folder, wanted)
-        if wanted.cluster is None:
-            return _execute(folder, plan, wanted)
-        check_cluster(plan.settings.kernel, None, path)
         return _execute(folder, plan, wanted, absolute(path))
     finally:
         folder.release()
@@ -155,9 +158,7 @@ def _continue_together(path: Path, wanted: _Wanted) -> Posterior:
         folder.release()
 
 
-def _execute(
-    folder: RunFolder, plan: Plan, wanted: _Wanted, on_cluster: str | None = None
-) -> Posterior:
+def _execute(folder: RunFolder, plan: Plan, wanted: _Wanted, place: str | None = None) -> Posterior:
     draws = folder.config["draws_requested"] + (wanted.more or 0)
     if wanted.more:
         folder.update_config(draws_requested=draws)
@@ -171,10 +172,10 @@ def _execute(
         later = [*folder.config.get("versions_later", []), versions_here()]
         folder.update_config(versions_later=later)
     shown: dict[str, Any] = {"progress": wanted.progress, "callback": wanted.callback}
-    if on_cluster is None:
+    if wanted.cluster is None or place is None:
         return execute(plan, sink, draws, **shown)
     with connected(wanted.cluster, plan.inputs.chains) as client:
-        return execute_on_cluster(plan, folder, draws, client, out=on_cluster, **shown)
+        return execute_on_cluster(plan, folder, draws, client, out=place, **shown)
 
 
 def _check_fit(folder: RunFolder, wanted: _Wanted) -> None:
@@ -228,6 +229,7 @@ def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
             y=wanted.y,
             warmup=run["warmup"],
             chains=run["chains"],
+            first_chain=run.get("first_chain", 0),
             seed=run["seed"],
             chain_method=run["chain_method"],
             mesh=mesh,

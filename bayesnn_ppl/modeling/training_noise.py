@@ -1,6 +1,6 @@
 """Random keys for models that are random in training: augmented inputs, live dropout.
 
-The log density of such a model is a number that is drawn anew at each evaluation. Only methods
+The log density of such a model is another random number at each evaluation. Only methods
 that want no more than an unbiased gradient may evaluate it, and they say so by giving it a key.
 """
 

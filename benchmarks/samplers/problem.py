@@ -21,7 +21,7 @@ class Compilations:
             self.seconds += seconds
 
     def read(self) -> float:
-        """The seconds, which start anew."""
+        """The seconds so far; they are counted from 0 again."""
         seconds, self.seconds = self.seconds, 0.0
         return seconds
 

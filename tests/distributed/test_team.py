@@ -17,7 +17,7 @@ class Members:
     def __init__(self, count, **settings):
         self.left = {}
         hub, key, gather = Team.listen(
-            count, collective=False, leave=lambda s: self.left.setdefault(0, s), **settings
+            count, leave=lambda s: self.left.setdefault(0, s), **settings
         )
         waiting = threading.Thread(target=gather, args=(10.0,))
         waiting.start()
@@ -29,7 +29,6 @@ class Members:
                     count,
                     "127.0.0.1",
                     key,
-                    collective=False,
                     leave=lambda s, i=index: self.left.setdefault(i, s),
                     **settings,
                 )
@@ -49,7 +48,7 @@ class Members:
 
 def test_what_comes_along_with_the_greeting_is_heard():
     """Two messages in one packet: whoever reads the first must not lose the second."""
-    hub, key, gather = Team.listen(2, collective=False, leave=lambda _: None)
+    hub, key, gather = Team.listen(2, leave=lambda _: None)
     port, _, token = key.partition(":")
     words = [{"hello": 1, "token": token, "name": "other"}, {"say": 1, "value": "early"}]
     with socket.create_connection(("127.0.0.1", int(port))) as other:
@@ -119,7 +118,7 @@ def test_an_error_is_told_to_the_others_with_the_place():
 
 
 def test_a_stranger_is_not_let_in():
-    team, key, gather = Team.listen(2, collective=False)
+    team, key, gather = Team.listen(2)
     port = int(key.partition(":")[0])
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(b'{"hello": 1, "token": "guess", "name": "stranger"}\n')

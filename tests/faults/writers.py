@@ -94,7 +94,7 @@ def _meet(index, count, meeting):
         return distributed.current()
     key = meeting / "key"
     if index == 0:
-        team, said, gather = distributed.Team.listen(count, collective=False, silence=15.0)
+        team, said, gather = distributed.Team.listen(count, silence=15.0)
         (meeting / "partial").write_text(said)
         os.replace(meeting / "partial", key)
         gather(8.0)
@@ -104,9 +104,7 @@ def _meet(index, count, meeting):
         if time.monotonic() > ends:
             raise TimeoutError("Process 0 did not come within 8 s.")
         time.sleep(0.01)
-    return distributed.Team.join(
-        index, count, "127.0.0.1", key.read_text(), collective=False, silence=15.0
-    )
+    return distributed.Team.join(index, count, "127.0.0.1", key.read_text(), silence=15.0)
 
 
 def _fill_the_disk(after):

@@ -113,6 +113,7 @@ class Plan:
                     "warmup": self.settings.warmup,
                     "draws": 0,
                     "chains": inputs.chains,
+                    **({"first_chain": inputs.first_chain} if inputs.first_chain else {}),
                     "processes": self.share.team.count,
                     "thinning": inputs.thinning,
                     "seed": inputs.seed,

@@ -207,6 +207,41 @@ def test_a_part_of_a_run_is_where_it_says():
     assert Path(parts_of("/runs/one", [[1, 2]])[0].place) == Path("/runs/one.parts/chains-1-2")
 
 
+def test_a_part_that_was_lost_before_its_first_commit_is_begun_again(cluster, alone, tmp_path):
+    out, seen = tmp_path / "run", []
+    left = parts_of(str(out), [[0, 1]])[0].place
+    Path(left).mkdir(parents=True)
+    (Path(left) / "config.json").write_text("{")
+
+    def notice(progress):
+        seen.append((progress.phase, progress.done))
+
+    create = storage.RunFolder.create.__func__
+
+    def created(cls, path, *given, **more):
+        """The run begins, and a worker is lost as it makes its part."""
+        folder = create(cls, path, *given, **more)
+        folder.update_config(parts=[[0, 1], [1, 2], [2, 3]])
+        return folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage.RunFolder, "create", classmethod(created))
+        run = bnn.sample(
+            kernel(), X, Y, draws=20, out=out, cluster=cluster, progress=False, callback=notice,
+            **SETTINGS,
+        )  # fmt: skip
+    assert_same(run, alone(20))
+    assert seen[-1] == ("sample", 20), "the last draws are shown too"
+    assert (out / "metrics.csv").read_text().splitlines()[-1].startswith("sample,20,")
+
+
+def test_a_fit_is_not_resumed_on_a_cluster(tmp_path):
+    method = bnn.approximations.MAP(bnn.models.linear(), epochs=2)
+    bnn.fit(method, X, Y, out=tmp_path / "fit", progress=False)
+    with pytest.raises(ValueError, match="made by one process, and `cluster` shares chains"):
+        bnn.resume(tmp_path / "fit", method, X, Y, cluster="local", progress=False)
+
+
 def test_parts_that_are_not_seen_are_named(tmp_path):
     part = Part((0, 1), str(tmp_path / "chains-0-1"))
     with pytest.raises(RuntimeError, match="chains-0-1, which this process does not see. Give"):

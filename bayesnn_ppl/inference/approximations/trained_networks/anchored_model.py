@@ -1,4 +1,4 @@
-"""A model with the prior of each member centred elsewhere, and the noise of each drawn anew."""
+"""A model in which each member has a prior centred elsewhere, and noise of its own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A model whose dense and convolutional layers drop inputs, anew for each row."""
+"""A model whose dense and convolutional layers drop inputs, independently for each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -79,7 +79,7 @@ def execute_on_cluster(
                 together = run.end.record["by"] not in ("interrupt", "callback")
                 made = tasks.ended(parts, together=together)
         require_seen(parts)
-        run.gather(min(made))
+        run.gather(min(made), draws, ending=False)
     if not run.done:
         by = run.end.record["by"]
         said = f"after {run.warmup_done()} of {plan.settings.warmup} draws: there is nothing to "
@@ -144,12 +144,15 @@ class _Gathering:
         self.interrupted = False
         self._before, self._shown = self.done, ("", 0)
 
-    def warmup_done(self) -> int:
-        """Draws of the warm-up that every part has made."""
+    def _records(self) -> list[Mapping[str, Any] | None]:
+        return [part.record() for part in self._parts]
+
+    def warmup_done(self, records: Sequence[Mapping[str, Any] | None] | None = None) -> int:
+        """Draws of the warm-up that every part has made, by its `records`, or those of now."""
         warmup = self._plan.settings.warmup
-        records = [part.record() for part in self._parts]
         return min(
-            0 if r is None else r["done"] if r["phase"] == "warmup" else warmup for r in records
+            0 if r is None else r["done"] if r["phase"] == "warmup" else warmup
+            for r in (self._records() if records is None else records)
         )
 
     def watch(self, tasks: Tasks, draws: int) -> None:
@@ -178,19 +181,24 @@ class _Gathering:
 
     def _look(self, draws: int) -> bool:
         """Gather what is new; returns whether the run ends here."""
-        warmup, records = self._plan.settings.warmup, [part.record() for part in self._parts]
+        warmup, records = self._plan.settings.warmup, self._records()
         drawn = [0 if record is None else record["draws"] for record in records]
         if min(drawn) > self.done:
             return self.gather(min(drawn), draws)
         if self.done:
             return self.end.is_done("sample", self.done)
-        done = self.warmup_done()
+        done = self.warmup_done(records)
         if warmup:
             self._show("warmup", warmup, done, {})
-        return self._ends("warmup", warmup, done, {}) or self.end.is_done("warmup", done)
+        asked = self._asked("warmup", warmup, done, {})
+        return self._ends(asked) or self.end.is_done("warmup", done)
 
-    def gather(self, until: int, draws: int | None = None) -> bool:
-        """Bring draws of all parts into the folder; returns whether the run ends here."""
+    def gather(self, until: int, draws: int, *, ending: bool = True) -> bool:
+        """Bring draws of all parts into the folder, and show them.
+
+        Returns:
+            Whether the run ends here; where it has ended already, `ending` is false.
+        """
         ends = False
         if until <= self.done:
             return ends
@@ -204,10 +212,14 @@ class _Gathering:
             self._divergences += int(np.sum(statistics.get("diverging", 0)))
             self.end.notice_stopped("sample", last, statistics)
             self._watch.add(groups.get("predictions", {}))
-            if draws is not None:
-                self._show("sample", draws, last, statistics)
-                ends = self._ends("sample", draws, last, groups)
-                ends = ends or self.end.is_still(statistics) or self.end.is_done("sample", last)
+            self._show("sample", draws, last, statistics)
+            asked = self._asked("sample", draws, last, groups)
+            if ending:
+                ends = (
+                    self._ends(asked)
+                    or self.end.is_still(statistics)
+                    or self.end.is_done("sample", last)
+                )
             if ends or last == until or self._folder.holds_a_chunk:
                 self._folder.commit(None, phase="sample", done=last)
             if ends:
@@ -221,19 +233,21 @@ class _Gathering:
             self._bar.advance(done, statistics, self._divergences)
         self._shown = phase, done
 
-    def _ends(self, phase: str, total: int, done: int, groups: Mapping[str, Any]) -> bool:
-        """Write the metrics down, and ask the caller's function whether the run ends."""
+    def _asked(self, phase: str, total: int, done: int, groups: Mapping[str, Any]) -> bool:
+        """Write the metrics down, and ask the caller's function whether the run is to end."""
         seconds, statistics = time.perf_counter() - self._began, groups.get("sample_stats", {})
         metrics = self._watch.row(phase, done, seconds, statistics, self._divergences)
         if groups:
             self._metrics.write(metrics)
         draws, functions = groups.get("posterior", {}), groups.get("predictions", {})
-        ends = self._loop.asked_to_end(
+        return self._loop.asked_to_end(
             lambda: Progress(phase, done, total, seconds, draws, statistics, functions, metrics)
         )
-        if ends:
+
+    def _ends(self, asked: bool) -> bool:
+        if asked:
             self.end.early, self.end.record = True, {"by": "callback"}
-        return ends
+        return asked
 
     def describe(self, *, draws_requested: int) -> None:
         """Write down what is known of the run at its end."""

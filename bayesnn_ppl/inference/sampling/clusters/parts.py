@@ -117,7 +117,7 @@ def split_run(folder: RunFolder, parts: Sequence[Part]) -> None:
         one = RunFolder.create(
             place,
             {k: v for k, v in config.items() if k not in ("storage", "starts", "probe", "derived")}
-            | {"chains": end - begin},
+            | {"chains": end - begin, "first_chain": begin},
             every=config.get("every"),
             probe=probe,
         )

@@ -97,6 +97,7 @@ def _opened(place: str, plan: Plan, draws: int) -> RunFolder:
         try:
             folder = RunFolder.reopen(storage.fetched(place))
         except FileNotFoundError:
+            storage.remove_run(place)  # what one left that was lost before its first commit
             return RunFolder.create(
                 storage.working_copy(place),
                 plan.describe(draws_requested=draws),
