@@ -50,7 +50,7 @@ def read(kind: str, name: str) -> Entry:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: no such name, or the file is not a TOML; the sentence has the place.
+        ValueError: no such name, or the file is not TOML; the sentence has the place.
     """
     if name.endswith(".toml"):
         path = Path(name)
