@@ -5,16 +5,15 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayesnn_ppl.distributed.alone import ALONE, LOST, Alone, EndedTogether
-from bayesnn_ppl.distributed.team import Team
+from bayesnn_ppl.distributed.coordination import MeshProcesses, print_and_end
 
-__all__ = ["LOST", "Alone", "EndedTogether", "Team", "current", "initialize", "use"]
+__all__ = ["LOST", "Alone", "EndedTogether", "MeshProcesses", "current", "initialize", "use"]
 
 _team: Alone = ALONE
-_ADDRESS_BYTES = 256
 _kept: list[Any] = []  # C keeps a pointer to what is here
 
 
@@ -37,7 +36,7 @@ def initialize(
     process_id: int | None = None,
     *,
     local_device_ids: int | Sequence[int] | None = None,
-    silence: float = 15.0,
+    silence: int = 10,
     timeout: float = 300.0,
 ) -> Alone:
     """Join the other processes of a run, before anything is computed.
@@ -47,14 +46,15 @@ def initialize(
     draws, and process 0 commits them. On SLURM, Open MPI, Kubernetes and Cloud TPUs JAX finds the
     arguments itself; elsewhere give all three.
 
-    When a process is lost, the others end within 20 s with status 75 and a sentence that names it.
+    When a process is lost, the others end within a minute, by default some 15 s, with status 75 and
+    a sentence that names it.
 
     Args:
         coordinator_address: "host:port" of process 0, a port that is free there.
         num_processes: how many there are.
         process_id: 0, ..., num_processes - 1.
         local_device_ids: devices of this host that the process may use; all by default.
-        silence: seconds without a sign of life after which a process counts as lost, at most 20.
+        silence: seconds without a heartbeat after which JAX takes a process for lost, at most 20.
         timeout: seconds to wait for the others.
 
     Returns:
@@ -72,8 +72,8 @@ def initialize(
             "Give all three, or none on a cluster that JAX knows (SLURM, Open MPI, Kubernetes, "
             "Cloud TPU)."
         )
-    if not 1.0 <= silence <= 20.0:
-        raise ValueError(f"`silence` is from 1 to 20 seconds, not {silence}.")
+    if silence not in range(1, 21):
+        raise ValueError(f"`silence` is from 1 to 20 whole seconds, not {silence}.")
     if coordinator_address is not None and not coordinator_address.rpartition(":")[2].isdigit():
         raise ValueError(
             f"The coordinator's address is `host:port`, such as 10.0.0.1:1234, not "
@@ -85,12 +85,23 @@ def initialize(
                 f"process_id is from 0 to {num_processes - 1} with {num_processes} processes, "
                 f"not {process_id}."
             )
+    # JAX warns that losses are tolerated, which is what is wanted; it reads this as it is imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import jax
+    from jax._src.distributed import global_state  # its client is nowhere public
 
     # Nothing else carries collectives between CPUs; other platforms take no notice.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would take SIGTERM and do nothing with it; the command line has a handler of its own.
     jax.config.update("jax_enable_preemption_service", False)
+    # A loss is told by the processes that are left; JAX would end them without a word of which.
+    jax.config.update("jax_enable_recoverability", True)
+    _on_abort(
+        lambda: (
+            f"Not all processes of the run met within {timeout:g} s. Start all of them, with the "
+            "same coordinator, whose port is open to the others, and the same number of processes."
+        )
+    )
     try:
         jax.distributed.initialize(
             coordinator_address,
@@ -98,78 +109,60 @@ def initialize(
             process_id,
             local_device_ids=local_device_ids,
             initialization_timeout=int(timeout),
-            heartbeat_timeout_seconds=20,
+            heartbeat_timeout_seconds=silence,
             shutdown_timeout_seconds=20,
             cluster_detection_method=None if coordinator_address is None else "deactivate",
         )
     except ValueError as error:
+        _on_abort(None)
         raise ValueError(
             f"JAX found no cluster here ({error}). Give coordinator_address, num_processes and "
             "process_id."
         ) from error
-    count, index = jax.process_count(), jax.process_index()
-    if count == 1:
+    if jax.process_count() == 1:
+        _on_abort(None)
         return _team
-    use(_meet(index, count, _host_of(coordinator_address), silence=silence, timeout=timeout))
-    _speak_on_abort()
+    here = jax.process_index(), jax.process_count(), global_state.client
+    team = MeshProcesses(*here, silence=silence)
+    use(team)
+    _on_abort(team.service_lost)
     return _team
 
 
-def _host_of(address: str | None) -> str:
-    """The host of process 0, as the other processes reach it."""
-    if address is None:
-        from jax._src.distributed import global_state  # where JAX has found it itself
-
-        address = global_state.coordinator_address
-    assert address is not None
-    return address.rpartition(":")[0].strip("[]")
-
-
-def _meet(index: int, count: int, host: str, *, silence: float, timeout: float) -> Team:
-    """Connect to process 0, whose port the first collective tells."""
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    key, gather = "", None
-    if index == 0:
-        team, key, gather = Team.listen(count, silence=silence)
-    told = np.frombuffer(key.encode().ljust(_ADDRESS_BYTES, b"\0"), np.uint8)
-    told = np.asarray(multihost_utils.broadcast_one_to_all(told))
-    if gather is not None:
-        gather(timeout)
-        return team
-    key = bytes(told.astype(np.uint8)).rstrip(b"\0").decode()
-    return Team.join(index, count, host, key, seconds=timeout, silence=silence)
-
-
 def _leave() -> None:
-    """At the process's end: JAX would wait for the others where this one has failed."""
-    if isinstance(_team, Team):
-        if _team.failed:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(1)
-        _team.close()
+    """At the process's end: where it has failed the others are told, and not waited for."""
+    if not isinstance(_team, MeshProcesses):
+        return
+    uncaught = getattr(sys, "last_exc", None)
+    if uncaught is not None and not _team.failed:
+        _team.fail(uncaught)
+    if _team.failed:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+    _team.close()
 
 
-def _speak_on_abort() -> None:
-    """Say who was lost when JAX aborts this process, as it does when process 0 is gone.
+def _on_abort(last_words: Callable[[], str] | None) -> None:
+    """Say something when JAX aborts this process, as it does when process 0 is gone.
 
-    A handler of Python's would not run any more: `abort` ends the process when it returns.
+    JAX's own callback for this cannot be a function of Python's, and neither can a handler that
+    Python calls: `abort` ends the process when the C handler returns.
+
+    Args:
+        last_words: gives the sentence; with None the process aborts as any other.
     """
-
-    def handle(_: int) -> None:
-        if isinstance(_team, Team):
-            _team.wait_for_the_end(2.0)  # its threads know who was lost, and end the process
-            sentence = "JAX ended this process, having lost process 0 of the run or an error."
-            print(f"bayesnn: error: {sentence}", file=sys.stderr, flush=True)
-        os._exit(LOST)
-
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(handle)
-    _kept.append(callback)
     libc = ctypes.CDLL(None)
     libc.signal.restype = ctypes.c_void_p
-    libc.signal.argtypes = [ctypes.c_int, type(callback)]
+    libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    callback = None
+    if last_words is not None:
+
+        def handle(_: int) -> None:
+            print_and_end(last_words())
+
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(handle)
+        _kept.append(callback)
     libc.signal(int(signal.SIGABRT), callback)
 
 

@@ -36,13 +36,13 @@ def state_after(done, chains):
     return {"z": np.cos(np.arange(*chains) * 100.0 + done)}
 
 
-def write(path, index, count, meeting, faults):
+def write(path, index, count, port, faults):
     """One of `count` processes that write the run to its end; called in a process of its own.
 
     Args:
         path: the run folder.
         index, count: which one, of how many.
-        meeting: a folder in which process 0 leaves its address.
+        port: of process 0.
         faults: what befalls this process: "full" -> the number of the write that finds the disk
             full, "limit" -> the most bytes of a file, "jump" -> seconds that the clock leaps.
     """
@@ -56,8 +56,7 @@ def write(path, index, count, meeting, faults):
         resource.setrlimit(resource.RLIMIT_FSIZE, (faults["limit"], faults["limit"]))
     if "full" in faults:
         _fill_the_disk(faults["full"])
-    team = _meet(index, count, Path(meeting))
-    distributed.use(team)
+    team = _meet(index, count, port)
     each = CHAINS // count
     chains = (index * each, (index + 1) * each)
     with team.guarded(path):
@@ -89,22 +88,10 @@ def _open(path, team, chains):
     return SharedFolder.shared(path, team, chains, None if exists else create)
 
 
-def _meet(index, count, meeting):
+def _meet(index, count, port):
     if count == 1:
         return distributed.current()
-    key = meeting / "key"
-    if index == 0:
-        team, said, gather = distributed.Team.listen(count, silence=15.0)
-        (meeting / "partial").write_text(said)
-        os.replace(meeting / "partial", key)
-        gather(8.0)
-        return team
-    ends = time.monotonic() + 8.0
-    while not key.exists():
-        if time.monotonic() > ends:
-            raise TimeoutError("Process 0 did not come within 8 s.")
-        time.sleep(0.01)
-    return distributed.Team.join(index, count, "127.0.0.1", key.read_text(), silence=15.0)
+    return distributed.initialize(f"127.0.0.1:{port}", count, index, silence=3, timeout=15)
 
 
 def _fill_the_disk(after):
@@ -120,17 +107,17 @@ def _fill_the_disk(after):
     os.fsync = fsync
 
 
-def start(path, index, count, meeting, faults):
-    """Fork a writer; returns its process number. Its last words go to `meeting`."""
+def start(path, index, count, port, said, faults):
+    """Fork a writer; returns its process number. Its last words go to the folder `said`."""
     process = os.fork()
     if process:
         return process
     status = 0
     try:
-        words = os.open(Path(meeting) / f"words-{index}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        words = os.open(Path(said) / f"words-{index}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         os.dup2(words, 2)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-        write(Path(path), index, count, meeting, faults)
+        write(Path(path), index, count, port, faults)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"bayesnn: error: {error}", file=sys.stderr, flush=True)
         status = 1

@@ -1,0 +1,236 @@
+"""Faults in runs of several processes on one mesh, with real samplers:
+`python -m tests.faults.mesh_campaign --faults 100 --out benchmarks/results/mesh_faults.jsonl`.
+
+A run is begun, and at a random moment one of its processes fails, is killed, is stopped, or its
+host is cut off from the others; process 0, which holds JAX's service, as often as another. All the
+others must end within a minute, naming it; every committed draw must be that of a run without
+faults; and the run is continued, until the next fault or its end. Each fault is a line of the
+record, so that an interrupted campaign continues.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from bayesnn_ppl import storage
+from tests.distributed.processes import ENVIRONMENT, free_port
+from tests.faults import networks
+from tests.faults.mesh_worker import CASES
+
+_LIMIT_SECONDS = 60.0
+_SIGNALS = {"error": signal.SIGUSR1, "kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+KINDS = (*_SIGNALS, "cut off")
+
+
+class Failure(AssertionError):
+    """An ending that is late or names nobody, or a draw that is not what it must be."""
+
+
+def expect(condition, words):
+    if not condition:
+        raise Failure(words)
+
+
+class Campaign:
+    """Runs of one case after another, each without a fault first.
+
+    Args:
+        place: folder for the runs, and the compiled programs.
+    """
+
+    def __init__(self, place):
+        self._place, self._references = place, {}
+        self._environment = ENVIRONMENT | {"BAYESNN_MESH_CACHE": str(place / "cache")}
+
+    def faults(self, case, kinds, generator):
+        """One run of a case to its end, with faults; yields what happened at each."""
+        shape = CASES[case][1]
+        count = shape[0] * shape[1]
+        path = Path(tempfile.mkdtemp(prefix=f"{case}-", dir=self._place))
+        path.rmdir()
+        before = 0
+        while not _complete(path):
+            kind, victim = next(kinds), generator.randrange(count)
+            found = self._until_fault(path, case, count, kind, victim, generator)
+            kept = self._check(path, case)
+            expect(kept >= before, f"{before} draws were committed, and {kept} are left")
+            before = kept
+            if found is not None:
+                yield {"case": case, "kind": kind, "victim": victim, "committed": kept} | found
+        expect(self._check(path, case) == CASES[case][2], "draws are missing at the end")
+        shutil.rmtree(path)
+
+    def _until_fault(self, path, case, count, kind, victim, generator):
+        """Begin or continue the run, and strike; None where it ended before."""
+        words = [path.with_name(f"{path.name}-{i}.txt") for i in range(count)]
+        hosts = networks.Hosts(count) if kind == "cut off" else nullcontext()
+        with hosts:
+            processes = self._start(path, case, count, words, hosts)
+            try:
+                if not _moment(path, processes, generator):
+                    codes = [process.wait(_LIMIT_SECONDS) for process in processes]
+                    said = [_last_line(file) for file in words]
+                    expect(codes == [0] * count, f"without a fault it ended: {said}")
+                    return None
+                began = time.monotonic()
+                if kind == "cut off":
+                    hosts.cut_off(victim)
+                else:
+                    processes[victim].send_signal(_SIGNALS[kind])
+                watched = [
+                    p for i, p in enumerate(processes) if (kind, i) not in {("stop", victim)}
+                ]
+                while any(process.poll() is None for process in watched):
+                    late = time.monotonic() - began > _LIMIT_SECONDS
+                    expect(not late, f"{_LIMIT_SECONDS:.0f} s after `{kind}` some still run")
+                    time.sleep(0.05)
+                seconds = round(time.monotonic() - began, 1)
+            finally:
+                for process in processes:
+                    process.kill()
+                    process.wait()
+        said = [_last_line(file) for file in words]
+        codes = [process.returncode for process in processes]
+        if all(code == 0 for i, code in enumerate(codes) if i != victim) and _complete(path):
+            return None  # it was finished as the fault came
+        for index, (code, last) in enumerate(zip(codes, said, strict=True)):
+            if index != victim:
+                expect(code == 75, f"process {index} ended with {code}: {last}")
+            if index != victim or kind == "cut off":
+                expect(_named(kind, index, victim, count) in last, f"{index} said: {last}")
+        told = next(last for index, last in enumerate(said) if index != victim)
+        return {"seconds": seconds, "said": told.replace(str(path), "RUN")}
+
+    def _start(self, path, case, count, words, hosts):
+        address = f"127.0.0.1:{free_port()}"
+        if isinstance(hosts, networks.Hosts):
+            address = f"{hosts.address(0)}:{free_port()}"
+        started = []
+        for index in range(count):
+            own = [str(path), str(index), str(count), address, case]
+            command = [sys.executable, "-m", "tests.faults.mesh_worker", *own]
+            if isinstance(hosts, networks.Hosts):
+                command = hosts.command(index, command)
+            with words[index].open("w") as file:
+                started.append(
+                    subprocess.Popen(
+                        command, stdout=file, stderr=subprocess.STDOUT, env=self._environment
+                    )
+                )
+        return started
+
+    def _check(self, path, case):
+        """How many draws are committed; each is that of a run without faults."""
+        if not (path / "commit.json").exists():
+            shutil.rmtree(path, ignore_errors=True)
+            return 0
+        expect(storage.check(path) == [], f"it is not whole: {storage.check(path)}")
+        kept = storage.read_commit(path)["draws"]
+        if not kept:
+            return 0
+        expected, found = storage.read(self._reference(case)), storage.read(path)
+        for name, array in found["posterior"].data_vars.items():
+            same = np.array_equal(array.values, expected["posterior"][name].values[:, :kept])
+            expect(same, f"committed draws of {name} are not what they must be")
+        return kept
+
+    def _reference(self, case):
+        if case not in self._references:
+            path = self._place / f"{case}-without-faults"
+            words = path.with_suffix(".txt")
+            (process,) = self._start(path, case, 1, [words], None)
+            expect(process.wait() == 0, f"the run without faults failed: {_last_line(words)}")
+            self._references[case] = path
+        return self._references[case]
+
+
+def _moment(path, processes, generator):
+    """Wait for a random moment; False where the run ended before it.
+
+    One in five is in the seconds in which it starts, the others follow its next commit.
+    """
+    first = (path / "commit.json").stat().st_mtime_ns if (path / "commit.json").exists() else 0
+    starting = generator.random() < 0.2
+    until = time.monotonic() + generator.uniform(0.0, 8.0 if starting else 4.0)
+    while any(process.poll() is None for process in processes):
+        committed = (path / "commit.json").exists()
+        if not starting and not (committed and (path / "commit.json").stat().st_mtime_ns > first):
+            until += 0.02
+        elif time.monotonic() > until:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _named(kind, index, victim, count):
+    """What process `index` must say of the fault."""
+    if kind != "cut off" or index != victim:
+        return f"Process {victim} of {count}"
+    if victim == 0:  # from where it is, all others are lost
+        return "Process 1 of" if count == 2 else "Processes 1 of"
+    return f"Process 0 of {count} is lost, or has lost this one."
+
+
+def _complete(path):
+    return (path / "commit.json").exists() and storage.read_commit(path)["complete"]
+
+
+def _last_line(file):
+    lines = file.read_text().strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _in_turns(kinds, generator):
+    while True:
+        yield from generator.sample(kinds, len(kinds))
+
+
+def campaign(faults, out, seed=0, kinds=KINDS):
+    """Make faults until the record has so many; returns its lines."""
+    known = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    generator = random.Random(f"{seed}/{len(known)}")
+    in_turns = _in_turns(kinds, generator)
+    with tempfile.TemporaryDirectory(prefix="bayesnn-mesh-") as place:
+        runs = Campaign(Path(place))
+        while len(known) < faults:
+            case = generator.choice(list(CASES))
+            for found in runs.faults(case, in_turns, generator):
+                known.append(found)
+                with out.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
+                print(json.dumps(found), flush=True)
+                if len(known) >= faults:
+                    break
+    return known
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Faults in runs of several processes.")
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("mesh_faults.jsonl"))
+    arguments = parser.parse_args()
+    kinds = KINDS if networks.available() else tuple(_SIGNALS)
+    if kinds != KINDS:
+        print("No network namespaces here (Linux, `ip`, root): no process is cut off.")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    found = campaign(arguments.faults, arguments.out, arguments.seed, kinds)
+    for kind in KINDS:
+        seconds = [line["seconds"] for line in found if line["kind"] == kind]
+        if seconds:
+            print(f"{kind}: {len(seconds)}, named after at most {max(seconds)} s")
+
+
+if __name__ == "__main__":
+    main()
