@@ -1,6 +1,7 @@
 """A kernel or an approximation as what calibration needs: data and a seed in, a posterior out."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Method:
     def __init__(
         self, method: Any, x: np.ndarray, y: np.ndarray, sampling: Sampling | None, *, float64: bool
     ) -> None:
-        self._float64 = float64
+        self._given, self._float64 = (method, x, y, sampling), float64
         self.independent = sampling is None
         self._draws = 0 if sampling is None else sampling.draws
         shared: dict[str, Any] = {"method": method, "x": x, "y": y, "simulated": True}
@@ -61,6 +62,10 @@ class Method:
                     **shared,
                 )
             )
+
+    def __reduce__(self) -> Any:
+        """A worker that is sent a method makes it ready, and compiles it, for itself."""
+        return partial(Method, float64=self._float64), self._given
 
     @property
     def summary(self) -> ModelSummary:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from bayesnn_ppl.calibration.around_data import own_posterior, take_around
 from bayesnn_ppl.calibration.methods import Method, Sampling, built, chosen_sampling
 from bayesnn_ppl.calibration.quantities import Quantities
 from bayesnn_ppl.calibration.record import CalibrationFolder, Replications
-from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
+from bayesnn_ppl.calibration.replicator import Replicator
 from bayesnn_ppl.calibration.result import Calibration, judged
 from bayesnn_ppl.calibration.truths import AroundData, FromPrior, Truths
 from bayesnn_ppl.core.arguments import integer
@@ -22,6 +23,7 @@ from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
 from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
+from bayesnn_ppl.distributed.clusters import connected, dashboard_of
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
@@ -49,6 +51,7 @@ def calibrate(
     float64: bool = False,
     progress: bool = True,
     out: str | Path | None = None,
+    cluster: Any = None,
 ) -> Calibration:
     r"""Simulation-based calibration of a kernel or an approximation.
 
@@ -87,6 +90,9 @@ def calibrate(
         out: a folder that keeps every replication that is done. The same call resumes a
             calibration that was ended there, with the ranks it would have had, and makes more
             replications where more are asked for.
+        cluster: workers of Dask that share the replications, as in `sample`; replication r has the
+            ranks that one process gives it, up to rounding in float32. A replication whose worker
+            is lost is made again by another.
 
     Returns:
         A `Calibration`: print it, or `plot()` it. Ctrl-C returns what is done, if 20 are.
@@ -165,9 +171,13 @@ def calibrate(
         around=label,
     )
     kept: Replications = Replications() if out is None else CalibrationFolder(Path(out), config)
-    loop = ReplicationLoop(ready, measures, seed, kept)
     interrupted = False
-    with ProgressBar(shown=progress, chains=sampling.chains if sampling else 1) as bar:
+    with (
+        nullcontext() if cluster is None else connected(cluster, replications) as client,
+        ProgressBar(shown=progress, chains=sampling.chains if sampling else 1) as bar,
+    ):
+        if client is not None and (address := dashboard_of(client)) is not None:
+            bar.say(f"Workers and their tasks: {address}")
         try:
             truths: Truths = prior
             if data is not None:
@@ -179,7 +189,8 @@ def calibrate(
                     config["around_ess"] = ess
                 assert kept.around is not None
                 truths = AroundData(truth_model, inputs, data, kept.around, seed, float64)
-            loop.run(truths, replications, bar)
+            replicator = Replicator(ready, measures, truths, seed)
+            replicator.run(kept, replications, bar, client)
         except KeyboardInterrupt:
             if len(kept.done) < _FEWEST:
                 raise

@@ -16,7 +16,7 @@ from bayesnn_ppl.experiments.run_places import (
     place_for_run,
     time_in_warmup,
 )
-from bayesnn_ppl.experiments.stopping import stop_on_sigterm
+from bayesnn_ppl.experiments.stopping import Stop, stop_on_sigterm
 from bayesnn_ppl.settings.datasets import load_data
 from bayesnn_ppl.settings.devices import chain_mesh, devices_here, prepare_devices
 from bayesnn_ppl.settings.jobs import Fit, Sample
@@ -233,15 +233,16 @@ def _drawn(made: Made, draw: Callable[..., Any], *, tensorboard: bool) -> Made:
 
 
 def _fit(job: Fit, made: Made, approximation: Any, more: dict[str, Any]) -> Made:
-    posterior = None
-    with stop_on_sigterm() as stop, stop.expected():
+    posterior, elsewhere = None, "cluster" in more
+    # Of a fit on workers nothing is kept on the way: SIGTERM ends it as it ends any program.
+    with nullcontext(Stop()) if elsewhere else stop_on_sigterm() as stop, stop.expected():
         try:
             posterior = bnn.fit(
                 approximation,
                 *made.dataset.train,
                 seed=job.fit.seed,
                 float64=job.fit.float64,
-                callback=stop.asked,
+                callback=None if elsewhere else stop.asked,
                 **more,
             )
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Run the cells of a study: in this process, in several, or on a Dask cluster; resumable.
+"""Run the cells of a study, in this process or on the workers of a cluster; resumable.
 
 A cell has a folder of its own, named by the hash of its settings. Its result is one file that is
 written beside and renamed, so it is there whole or not at all; a cell that has one is not run
@@ -7,24 +7,24 @@ again.
 
 import json
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.distributed.clusters import connected
+from bayesnn_ppl.distributed.tasks import calls_on_workers
 from bayesnn_ppl.experiments.protocols.kinds import as_table
 from bayesnn_ppl.experiments.study import Cell, Study
 from bayesnn_ppl.experiments.study_cells import run_cell
 from bayesnn_ppl.storage.files import write_json
 
-__all__ = ["ENGINES", "Outcome", "result_file", "run_study"]
+__all__ = ["Outcome", "result_file", "run_study"]
 
 type RunCell = Callable[[Cell, Path], Mapping[str, Any]]
 
-ENGINES = ("processes", "dask")
 _RECORD = "study.json"
 
 
@@ -50,8 +50,7 @@ def run_study(
     run_cell: RunCell = run_cell,
     *,
     jobs: int = 1,
-    engine: str = "processes",
-    scheduler: str | None = None,
+    cluster: Any = None,
     report: Callable[[Outcome, int, int], None] | None = None,
 ) -> list[Outcome]:
     """Run what of a study has no result yet.
@@ -65,25 +64,21 @@ def run_study(
         folder: of this study at this scale, new or begun before.
         run_cell: runs a cell in a folder, or resumes what an ended process left there, and
             returns its figures, JSON-ready; `places` in them, a list of {"x": ..., figures}, makes
-            a row of each in the table. It must be importable, for other processes.
-        jobs: cells at a time. 1 with "processes" runs all in this process.
-        engine: "processes", by joblib; "dask", by joblib on a Dask cluster.
-        scheduler: address of a Dask scheduler whose workers see the folder; None for a cluster of
-            `jobs` local processes.
+            a row of each in the table.
+        jobs: cells at a time, each in a process of this machine; 1 for this process alone.
+        cluster: workers that run the cells instead, as in `sample`; they see the folder.
         report: told each outcome, how many are done, and how many there are.
 
     Returns:
         An outcome for each cell, in the order of `study.cells`.
 
     Raises:
-        ValueError: an argument is out of range, or the folder is that of another study.
-        ImportError: Dask is not installed.
+        TypeError, ValueError: an argument is not what it must be, or the folder is that of another
+            study.
     """
     jobs = integer(jobs, "`jobs`", at_least=1)
-    if engine not in ENGINES:
-        raise ValueError(f"The engine `{engine}` is unknown: there are {', '.join(ENGINES)}.")
-    if scheduler is not None and engine != "dask":
-        raise ValueError("A scheduler's address is for the engine dask. Leave it out.")
+    if jobs > 1 and cluster is not None:
+        raise ValueError("`jobs` are processes of this machine, and `cluster` has its own workers.")
     cells = study.cells(scale)
     _claim(folder, study, scale)
     done = {c.key: Outcome(c, ran=False) for c in cells if result_file(folder, c).is_file()}
@@ -91,8 +86,10 @@ def run_study(
     for number, outcome in enumerate(done.values(), start=1):
         if report is not None:
             report(outcome, number, len(cells))
-    # Closed by name: what ends the loop also ends the processes, here and not when it is collected.
-    with closing(_run(waiting, folder, run_cell, jobs, engine, scheduler)) as outcomes:
+    # Closed by name: what ends the loop also ends the workers, here and not when it is collected.
+    with closing(
+        _run(waiting, folder, run_cell, f"local:{jobs}" if jobs > 1 else cluster)
+    ) as outcomes:
         for outcome in outcomes:
             done[outcome.cell.key] = outcome
             if report is not None:
@@ -153,62 +150,30 @@ def _claim(folder: Path, study: Study, scale: str) -> None:
 
 
 def _run(
-    cells: Sequence[Cell],
-    folder: Path,
-    run_cell: RunCell,
-    jobs: int,
-    engine: str,
-    scheduler: str | None,
+    cells: Sequence[Cell], folder: Path, run_cell: RunCell, cluster: Any
 ) -> Generator[Outcome]:
     if not cells:
         return
-    if jobs == 1 and engine == "processes":  # one process compiles what cells share once
+    if cluster is None:  # one process compiles what cells share once
         yield from (complete(cell, folder, run_cell) for cell in cells)
         return
-    import joblib
-
-    with _backend(jobs, engine, scheduler) as count:
-        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
-        outcomes = parallel(
-            joblib.delayed(complete)(cell, folder.resolve(), run_cell) for cell in cells
-        )
-        try:
-            for outcome in outcomes:  # noqa: UP028 - closed below, where it may not warn
-                yield outcome
-        finally:
-            with warnings.catch_warnings():
-                # Of cells that are cut off: their results, if any, are on disk all the same.
-                warnings.simplefilter("ignore", UserWarning)
-                outcomes.close()
-
-
-@contextmanager
-def _backend(jobs: int, engine: str, scheduler: str | None) -> Iterator[int]:
-    """The backend of joblib within the block; yields how many cells it runs at a time."""
-    import joblib
-
-    if engine == "processes":
-        with joblib.parallel_config(backend="loky"), warnings.catch_warnings():
-            # Loky renews a process that has grown by 300 MB, as compiled programs and data do.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs")
-            yield jobs
-        return
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise ImportError(
-            "The engine dask needs Dask: `pip install 'bayesnn_ppl[dask]'`, or leave --engine out."
-        ) from error
-    if scheduler is not None:
-        with Client(scheduler), joblib.parallel_config(backend="dask"):
-            yield -1
-        return
-    # A process for each cell: JAX takes the threads, and a crash takes no other cell along.
+    shared = folder.resolve(), run_cell
     with (
-        LocalCluster(
-            n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        Client(cluster),
-        joblib.parallel_config(backend="dask"),
+        connected(cluster, len(cells)) as client,
+        closing(calls_on_workers(client, _complete_on_worker, shared, cells)) as calls,
     ):
-        yield jobs
+        for index, result in calls:
+            try:
+                outcome = result()
+            except Exception as error:  # its worker was lost, again and again
+                outcome = Outcome(cells[index], ran=True, error=str(error))
+            if outcome.error is None and not result_file(folder, outcome.cell).is_file():
+                unseen = (
+                    f"This process does not see the worker's `{shared[0]}`. Give a folder that "
+                )
+                outcome = Outcome(outcome.cell, ran=True, error=f"{unseen}all share.")
+            yield outcome
+
+
+def _complete_on_worker(shared: tuple[Path, RunCell], cell: Cell) -> Outcome:
+    return complete(cell, *shared)

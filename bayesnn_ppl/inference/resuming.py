@@ -109,7 +109,8 @@ def _continue(path: str | Path, wanted: _Wanted) -> Posterior:
     if wanted.cluster is not None:
         if isinstance(wanted.kernel, Approximation):
             raise ValueError(
-                "A fit is made by one process, and `cluster` shares chains. Leave it out."
+                "A fit is continued by one process, since workers of a cluster keep no checkpoints "
+                "of it. Leave `cluster` out."
             )
         check_cluster(wanted.kernel, None, path)
     place = fetched(path)

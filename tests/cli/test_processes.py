@@ -121,14 +121,32 @@ def test_a_run_that_is_ended_leaves_no_worker_and_continues(number, started, tmp
         assert main(line) == 0, "it is gathered, and one process continues it"
 
 
-def test_a_model_of_a_file_goes_to_the_workers(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ("sample nuts --warmup 20 --chains 2 --draws 30 --no-diagnose --processes 2", (2, 30, 10)),
+        pytest.param(
+            "fit ensemble --members 3 --epochs 5 --no-diagnose --cluster local:2",
+            (3, 1, 10),
+            marks=pytest.mark.check,
+        ),
+        pytest.param(
+            "calibrate laplace --replications 20 --cluster local:2", None, marks=pytest.mark.check
+        ),
+    ],
+)
+def test_a_model_of_a_file_goes_to_the_workers(words, made, tmp_path, capsys):
     """With what its file imports from beside it; the workers have neither on their paths."""
     (tmp_path / "scales.py").write_text("SCALE = 2.0\n")
     (tmp_path / "my_model.py").write_text(MODEL)
-    line = ["sample", "nuts", str(tmp_path / "my_model.py"), "--data", "diabetes", "--warmup", "20"]
-    line += ["--chains", "2", "--draws", "30", "--quiet", "--no-diagnose"]
-    assert main([*line, "--processes", "2", "--out", str(tmp_path / "run")]) == 0
-    assert bnn.load(tmp_path / "run").draws["slope"].shape == (2, 30, 10)
+    command, word, *more = words.split()
+    line = [command, word, str(tmp_path / "my_model.py"), "--data", "diabetes", *more]
+    assert main([*line, "--quiet", "--out", str(tmp_path / "run")]) == 0
+    if made is None:
+        lines = (tmp_path / "run" / "replications.jsonl").read_text().splitlines()
+        assert len(lines) == 20
+    else:
+        assert bnn.load(tmp_path / "run").draws["slope"].shape == made
 
 
 MODEL = """

@@ -1,4 +1,4 @@
-"""Processes of a mesh agree, and learn which of them is gone: clients of one service, in threads."""
+"""Processes of a mesh agree, and learn which of them is gone: threads with one service."""
 
 import subprocess
 import sys

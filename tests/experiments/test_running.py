@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 
 import pandas as pd
 import pytest
@@ -112,28 +111,16 @@ def test_two_processes_give_the_same_table(study, folder, expected):
     pd.testing.assert_frame_equal(table_of(study, folder), expected)
 
 
-@pytest.mark.check
-def test_processes_that_grow_are_renewed_without_a_word(study, folder, expected):
-    (folder.parent / "grows").touch()
-    with warnings.catch_warnings(record=True) as seen:  # an error would end joblib's own thread
-        warnings.simplefilter("always")
-        run_study(study, "tiny", folder, figures_of, jobs=2)
-    assert not seen
-    pd.testing.assert_frame_equal(table_of(study, folder), expected)
-
-
 def test_a_dask_cluster_of_two_workers_gives_the_same_table(study, folder, expected):
-    pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-
     def interrupted(outcome, done, total):
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, "tiny", folder, figures_of, jobs=2, engine="dask", report=interrupted)
+        run_study(study, "tiny", folder, figures_of, cluster="local:2", report=interrupted)
     had = {c.key for c in study.cells("tiny") if result_file(folder, c).exists()}
     assert len(had) >= 3
-    outcomes = run_study(study, "tiny", folder, figures_of, jobs=2, engine="dask")
+    outcomes = run_study(study, "tiny", folder, figures_of, cluster="local:2")
     assert {o.cell.key for o in outcomes if not o.ran} == had
     assert all(logged(folder).count(key) == 1 for key in had)
     pd.testing.assert_frame_equal(table_of(study, folder), expected)
@@ -154,8 +141,7 @@ def test_a_folder_is_that_of_one_study(study, folder):
     ("arguments", "sentence"),
     [
         ({"jobs": 0}, "at least 1"),
-        ({"engine": "ray"}, "there are processes, dask"),
-        ({"scheduler": "tcp://here:8786"}, "for the engine dask"),
+        ({"jobs": 2, "cluster": "local"}, "`cluster` has its own workers"),
     ],
 )
 def test_bad_arguments_are_refused(study, folder, arguments, sentence):

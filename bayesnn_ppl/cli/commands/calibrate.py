@@ -11,6 +11,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.cli.commands.sample import MODEL, TITLES
 from bayesnn_ppl.cli.shared.options import Command, Output
 from bayesnn_ppl.cli.shared.output import note, print_json
+from bayesnn_ppl.cli.shared.processes import CLUSTER, ClusterSettings
 from bayesnn_ppl.settings.datasets import DataSettings, load_data
 from bayesnn_ppl.settings.declaring import declared, from_plain, given, key_values, setting, switch
 from bayesnn_ppl.settings.devices import prepare_devices
@@ -31,7 +32,12 @@ from bayesnn_ppl.settings.methods.kernels import (
     make_kernel,
 )
 from bayesnn_ppl.settings.models.model_settings import ModelSettings, ZooSettings
-from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
+from bayesnn_ppl.settings.models.user_models import (
+    failures_named,
+    load_model,
+    shared_by,
+    split_name,
+)
 from bayesnn_ppl.settings.models.zoo import build, check_name, chosen_model, is_file
 from bayesnn_ppl.settings.value_kinds import number, whole
 
@@ -123,6 +129,7 @@ def command(word: str) -> Command:
         data: DataSettings,
         zoo: ZooSettings,
         any_model: ModelSettings,
+        workers: ClusterSettings,
         output: Output,
         model: str = "mlp",
         runs: KernelRuns | None = None,
@@ -140,7 +147,8 @@ def command(word: str) -> Command:
             method = make_kernel(built, chosen)
         return _calibrate(
             method, truth, _rows(dataset, replications.rows), replications, of_runs, path,
-            f"{model} at {{rows}} training rows of {dataset.name}", json=output.json,
+            f"{model} at {{rows}} training rows of {dataset.name}", workers.cluster,
+            json=output.json,
         )  # fmt: skip
 
     group = approximation_group(word) if fits else kernel_group(word)
@@ -154,6 +162,7 @@ def command(word: str) -> Command:
     }
     if not fits:
         groups["Run of each replication"] = ("runs", KernelRuns)
+    groups[CLUSTER] = ("workers", ClusterSettings)
     summary = approximation_summary(word) if fits else kernel_summary(word)
     return Command(word, summary, run, (MODEL,), groups)
 
@@ -178,6 +187,7 @@ def _calibrate(
     of_runs: dict[str, Any],
     path: Path | None,
     headline: str,
+    cluster: str | None,
     *,
     json: bool,
 ) -> int:
@@ -198,6 +208,7 @@ def _calibrate(
                 float64=settings.float64,
                 progress=not (settings.quiet or json),
                 out=folder,
+                **shared_by(cluster, path),
                 **of_runs,
             )
     except KeyboardInterrupt:

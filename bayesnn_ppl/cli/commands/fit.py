@@ -5,6 +5,7 @@ from typing import Any
 from bayesnn_ppl.cli.commands.sample import MODEL, TITLES
 from bayesnn_ppl.cli.shared.options import TYPED, Command, Output
 from bayesnn_ppl.cli.shared.output import note
+from bayesnn_ppl.cli.shared.processes import CLUSTER, ClusterSettings
 from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
 from bayesnn_ppl.experiments.execution import make_run, prepare
 from bayesnn_ppl.settings.jobs import GROUPS, Fit
@@ -30,6 +31,7 @@ def command(word: str) -> Command:
         *,
         settings: Any,
         folder: FolderSettings,
+        workers: ClusterSettings,
         output: Output,
         model: str = "mlp",
         **groups: Any,
@@ -43,6 +45,7 @@ def command(word: str) -> Command:
             command=TYPED.get(),
             say=None if folder.quiet or output.json else note,
             progress=not folder.quiet,
+            cluster=workers.cluster,
         )
         return show_run(made, folder, json=output.json, headline=f"Saved in {made.folder}")
 
@@ -53,5 +56,8 @@ def command(word: str) -> Command:
         (MODEL,),
         {f"Approximation {word}": ("settings", approximation_group(word))}
         | {TITLES[name]: (name, group) for name, group in GROUPS[Fit].items()}
-        | {"Where the run goes": ("folder", FolderSettings)},
+        | {
+            CLUSTER: ("workers", ClusterSettings),
+            "Where the run goes": ("folder", FolderSettings),
+        },
     )

@@ -8,6 +8,7 @@ from typing import Any
 from bayesnn_ppl.cli.commands.recipes import SCALE
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json, table
+from bayesnn_ppl.cli.shared.processes import CLUSTER, ClusterSettings
 from bayesnn_ppl.experiments import (
     Outcome,
     Results,
@@ -18,7 +19,7 @@ from bayesnn_ppl.experiments import (
 )
 from bayesnn_ppl.experiments.study_cells import job_of
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.value_kinds import choice, whole
+from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["COMMAND"]
 
@@ -35,29 +36,19 @@ class StudySettings:
         shown="runs/study-STUDY-SCALE",
     )
     jobs: int = setting(
-        "cells at a time; on a Dask cluster of its own, workers",
+        "cells at a time, each in a process of this machine",
         default=1,
         read=whole(1),
         metavar="N",
         unit="cells",
     )
-    engine: str = setting(
-        "what runs the cells: processes of this machine, or a Dask cluster",
-        default="processes",
-        read=choice("processes", "dask"),
-        unit="word",
-    )
-    scheduler: str | None = setting(
-        "a Dask scheduler whose workers see the folder",
-        metavar="ADDRESS",
-        unit="such as tcp://host:8786",
-        shown="a cluster of --jobs local processes",
-    )
     list: bool = switch("list the studies")
     quiet: bool = switch("no progress and no hints, only the results")
 
 
-def run_study_command(study: str | None = None, *, settings: StudySettings, output: Output) -> int:
+def run_study_command(
+    study: str | None = None, *, settings: StudySettings, workers: ClusterSettings, output: Output
+) -> int:
     """Run what a study has no result of yet, and show what there is."""
     if settings.list or study is None:
         return _list(json=output.json)
@@ -80,8 +71,7 @@ def run_study_command(study: str | None = None, *, settings: StudySettings, outp
             scale,
             folder,
             jobs=settings.jobs,
-            engine=settings.engine,
-            scheduler=settings.scheduler,
+            cluster=workers.cluster,
             report=report,
         )
     except KeyboardInterrupt:
@@ -183,5 +173,5 @@ COMMAND = Command(
             default=None,
         ),
     ),
-    {"How it is run": ("settings", StudySettings)},
+    {"How it is run": ("settings", StudySettings), CLUSTER: ("workers", ClusterSettings)},
 )

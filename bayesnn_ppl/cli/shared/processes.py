@@ -6,7 +6,9 @@ from typing import Any
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.value_kinds import whole
 
-__all__ = ["ClusterSettings", "ProcessSettings", "join"]
+__all__ = ["CLUSTER", "ClusterSettings", "ProcessSettings", "join"]
+
+CLUSTER = "Workers of a cluster"  # title of the group in the help
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """`fit`: run an approximation on any model; the result is a `Posterior` like that of `sample`."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jax.sharding import Mesh
 
 from bayesnn_ppl.core.precision import arithmetic
+from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.fitting.approximation import Approximation
+from bayesnn_ppl.inference.fitting.on_workers import check_fit_on_workers, members_of
 from bayesnn_ppl.inference.fitting.prepared_fit import Fit
 from bayesnn_ppl.inference.runtime.keep import Keep, check_keep
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
@@ -33,6 +37,7 @@ def fit(
     callback: Callable[[Any], Any] | None = None,
     out: str | Path | None = None,
     keep: Keep | None = None,
+    cluster: Any = None,
 ) -> Posterior:
     """Approximate the posterior of `approximation.model` given `x` and `y`.
 
@@ -51,6 +56,9 @@ def fit(
             and other optimisations leave checkpoints and `metrics.csv` there, and `resume`
             continues from them after a crash or a stop.
         keep: what is kept of each draw, by default all weights; see `Keep`.
+        cluster: workers of Dask that make the fit, as in `sample`: the members of an `Ensemble` are
+            shared among them, any other approximation is made by one. What a lost worker was
+            making is begun again by another; there are no checkpoints of it.
 
     Returns:
         A `Posterior`. Members that were trained independently are its chains. The provenance's
@@ -88,19 +96,32 @@ def fit(
         )
         prepared = make_fit(inputs, progress, callback)
         problem = prepared.problem
+        if cluster is not None:
+            check_fit_on_workers(mesh, callback)
         warn_beyond_prior(problem.model, problem.x, problem.y, problem.summary, float64=float64)
-        if out is None:
-            return prepared.with_data(prepared.in_memory(began))
-        folder = RunFolder.create(
-            working_copy(out),
-            prepared.describe(None),
-            every={"posterior": prepared.keep.every},
-            probe=None if prepared.probe is None else prepared.probe.arrays(),
-        )
-        try:
-            return prepared.with_data(prepared.in_folder(folder, began))
-        finally:
-            folder.release()
+        with _solved_by(cluster, prepared) as ready:
+            if out is None:
+                return ready.with_data(ready.in_memory(began))
+            folder = RunFolder.create(
+                working_copy(out),
+                ready.describe(None),
+                every={"posterior": ready.keep.every},
+                probe=None if ready.probe is None else ready.probe.arrays(),
+            )
+            try:
+                return ready.with_data(ready.in_folder(folder, began))
+            finally:
+                folder.release()
+
+
+@contextmanager
+def _solved_by(cluster: Any, prepared: Fit) -> Iterator[Fit]:
+    """The fit with the client of a cluster that makes it, which is connected within the block."""
+    if cluster is None:
+        yield prepared
+        return
+    with connected(cluster, members_of(prepared.approximation)) as client:
+        yield replace(prepared, client=client)
 
 
 def resume_fit(

@@ -16,6 +16,7 @@ from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.mesh import default_mesh
 from bayesnn_ppl.inference.fitting.approximation import Approximation, Fitted
+from bayesnn_ppl.inference.fitting.on_workers import solve_on_workers
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, with_kept_groups
 from bayesnn_ppl.inference.runtime.provenance import describe_common, kept
@@ -43,6 +44,7 @@ class Fit:
     probe: Probe | None
     standardisation: Any
     dataset: Any
+    client: Any = None  # of the cluster that solves it
 
     def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
         """The provenance, with the result as far as that is known.
@@ -108,7 +110,12 @@ class Fit:
 
     def in_memory(self, began: float) -> Posterior:
         """Fit, and keep nothing on disk."""
-        return self._with_groups(self._gathered(self.approximation.solve(self.problem), began))
+        return self._with_groups(self._gathered(self._solved(self.problem), began))
+
+    def _solved(self, problem: Problem) -> Fitted:
+        if self.client is None:
+            return self.approximation.solve(problem)
+        return solve_on_workers(self.approximation, problem, self.client)
 
     def _with_groups(self, posterior: Posterior, folder: RunFolder | None = None) -> Posterior:
         return with_kept_groups(self.with_data(posterior), self.keep, folder)
@@ -132,7 +139,7 @@ class Fit:
         from memory.
         """
         problem = replace(self.problem, record=TrainingRecord(folder))
-        fitted = self.approximation.solve(problem)
+        fitted = self._solved(problem)
         if fitted.interrupted:
             return self._gathered(fitted, began)
         sink = FolderSink(folder, self.keep)

@@ -36,6 +36,7 @@ class TrainingPlan:
     recipe: Recipe
     data: tuple[np.ndarray, ...]  # x, y and the held-out x, y
     seed: int
+    first_member: int = 0
 
     @property
     def patience(self) -> int:
@@ -45,7 +46,7 @@ class TrainingPlan:
 
     def keys(self, attempt: int) -> jax.Array:
         """One key a member and attempt, whatever the number of members."""
-        members = np.arange(self.recipe.members, dtype=np.uint32)
+        members = np.arange(self.recipe.members, dtype=np.uint32) + np.uint32(self.first_member)
         return _member_keys(jax.random.key(self.seed), members, np.uint32(attempt))
 
 
@@ -94,7 +95,7 @@ def make_training_plan(problem: Problem, settings: TrainingSettings, members: in
         arrangement=arrangement,
         float64=problem.float64,
     )
-    return TrainingPlan(recipe, data, problem.seed)
+    return TrainingPlan(recipe, data, problem.seed, problem.first_member)
 
 
 def _held_out_rows(rows: int, fraction: Any, seed: int) -> np.ndarray:

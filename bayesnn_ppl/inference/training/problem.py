@@ -31,6 +31,7 @@ class Problem:
         mesh: devices for members, or None for the default.
         progress: whether to show a bar.
         callback: the user's, called with a `TrainingProgress` after each block of epochs or steps.
+        first_member: number of the first of the members, where others are trained elsewhere.
         record: where the checkpoints of its stages go; None in memory.
     """
 
@@ -44,6 +45,7 @@ class Problem:
     progress: bool = True
     callback: Callable[[Any], Any] | None = None
     record: TrainingRecord | None = None
+    first_member: int = 0
 
     def key(self, stream: int) -> jax.Array:
         """A PRNG key for one use of randomness, `stream`, of this fit."""

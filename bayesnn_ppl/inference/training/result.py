@@ -1,12 +1,21 @@
 """What a training is while it goes, and its result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
 
-__all__ = ["Trained", "TrainingProgress", "arrays_of", "merged", "part_of", "trained_from"]
+__all__ = [
+    "Trained",
+    "TrainingProgress",
+    "arrays_of",
+    "joined",
+    "merged",
+    "part_of",
+    "trained_from",
+]
 
 _BY_NAME = ("positions", "values")
 _BY_MEMBER = ("losses", "held_out_losses", "best_epochs", "best_losses", "failed", "attempts")
@@ -87,6 +96,18 @@ def merged(before: Trained, again: Trained, members: np.ndarray) -> Trained:
         best_losses=pick(before.best_losses, again.best_losses),
         failed=pick(before.failed, again.failed),
         attempts=pick(before.attempts, again.attempts),
+    )
+
+
+def joined(parts: Sequence[Trained]) -> Trained:
+    """The members of all parts, in their order."""
+    arrays = [{name: getattr(part, name) for name in (*_BY_NAME, *_BY_MEMBER)} for part in parts]
+    whole: dict[str, Any] = jax.tree.map(lambda *own: np.concatenate(own), *arrays)
+    return replace(
+        parts[0],
+        **whole,
+        interrupted=any(part.interrupted for part in parts),
+        seconds={name: max(part.seconds[name] for part in parts) for name in parts[0].seconds},
     )
 
 

@@ -18,9 +18,9 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.distributed.clusters import connected
+from bayesnn_ppl.distributed.tasks import divided, packed, unpacked
 from bayesnn_ppl.inference.sampling.clusters.gathering import require_seen
-from bayesnn_ppl.inference.sampling.clusters.parts import Part, divided, parts_of
-from bayesnn_ppl.inference.sampling.clusters.work import packed, unpacked
+from bayesnn_ppl.inference.sampling.clusters.parts import Part, parts_of
 
 SETTINGS = dict(warmup=30, chains=3, seed=4, float64=True)
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -238,7 +238,7 @@ def test_a_part_that_was_lost_before_its_first_commit_is_begun_again(cluster, al
 def test_a_fit_is_not_resumed_on_a_cluster(tmp_path):
     method = bnn.approximations.MAP(bnn.models.linear(), epochs=2)
     bnn.fit(method, X, Y, out=tmp_path / "fit", progress=False)
-    with pytest.raises(ValueError, match="made by one process, and `cluster` shares chains"):
+    with pytest.raises(ValueError, match="continued by one process, since workers"):
         bnn.resume(tmp_path / "fit", method, X, Y, cluster="local", progress=False)
 
 

@@ -127,6 +127,11 @@ class Ensemble(TrainedByGradients):
                 "out have none. Set validation_fraction=0 and patience=None."
             )
 
+    @property
+    def member_count(self) -> int:
+        """How many members `solve` trains."""
+        return self.members or _MEMBERS
+
     def train_members(self, problem: Problem, members: int) -> Trained:
         """Train so many members of the problem's model, or of one with anchors."""
         if self.anchored:
@@ -138,7 +143,7 @@ class Ensemble(TrainedByGradients):
 
     def solve(self, problem: Problem) -> Fitted:
         """Train all members; see `fit`."""
-        return self.as_fitted(self.train_members(problem, self.members or _MEMBERS))
+        return self.as_fitted(self.train_members(problem, self.member_count))
 
     def starts(
         self,

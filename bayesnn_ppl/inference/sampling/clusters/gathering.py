@@ -10,6 +10,7 @@ from bayesnn_ppl import storage
 from bayesnn_ppl.core.arguments import series
 from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.distributed.clusters import dashboard_of
+from bayesnn_ppl.distributed.tasks import divided
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
 from bayesnn_ppl.inference.runtime.interrupts import uninterrupted
@@ -18,7 +19,6 @@ from bayesnn_ppl.inference.runtime.metrics_log import MetricsFile, Watch
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.inference.sampling.clusters.parts import (
     Part,
-    divided,
     draws_of,
     joined,
     parts_of,

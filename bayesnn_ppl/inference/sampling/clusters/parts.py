@@ -18,7 +18,7 @@ import numpy as np
 from bayesnn_ppl import storage
 from bayesnn_ppl.storage import RunFolder
 
-__all__ = ["Part", "divided", "draws_of", "joined", "parts_of", "remove_parts", "split_run"]
+__all__ = ["Part", "draws_of", "joined", "parts_of", "remove_parts", "split_run"]
 
 _BLOCK = 500  # draws that are copied at a time
 
@@ -50,12 +50,6 @@ class Part:
     def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Its chains of arrays that hold all."""
         return {name: array[slice(*self.chains)] for name, array in arrays.items()}
-
-
-def divided(chains: int, workers: int) -> list[list[int]]:
-    """[begin, end] of chains shared as evenly as they can be by so many workers."""
-    ends = np.linspace(0, chains, min(chains, max(workers, 1)) + 1).astype(int).tolist()
-    return [[begin, end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def parts_of(out: str, division: Sequence[Sequence[int]]) -> list[Part]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from bayesnn_ppl.distributed.tasks import packed, same
 from bayesnn_ppl.inference.sampling.clusters.parts import Part
-from bayesnn_ppl.inference.sampling.clusters.work import Rows, make_part, packed
+from bayesnn_ppl.inference.sampling.clusters.work import Rows, make_part
 from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs
 
 __all__ = ["Tasks", "tasks_of"]
@@ -30,7 +31,7 @@ class Tasks:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
             # A task and not scattered, so that the scheduler has the rows when a worker is lost.
-            self._rows = client.submit(_same, rows, pure=False)
+            self._rows = client.submit(same, rows, pure=False)
         self._futures: list[Any] = []
 
     def start(self, parts: Sequence[Part], draws: int) -> None:
@@ -108,10 +109,6 @@ def tasks_of(client: Any, plan: Plan) -> Iterator[Tasks]:
         yield tasks
     finally:
         tasks.close()
-
-
-def _same(rows: bytes) -> bytes:
-    return rows
 
 
 def _inputs_of(plan: Plan, part: Part) -> SampleInputs:

@@ -6,12 +6,13 @@ from typing import Any
 
 from bayesnn_ppl import storage
 from bayesnn_ppl.distributed import EndedTogether
+from bayesnn_ppl.distributed.tasks import unpacked
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
 from bayesnn_ppl.inference.sampling.execution import execute
 from bayesnn_ppl.inference.sampling.plan import Plan, make_plan
 from bayesnn_ppl.storage import RunFolder
 
-__all__ = ["Rows", "make_part", "packed", "unpacked"]
+__all__ = ["Rows", "make_part"]
 
 _WAIT_SECONDS = 60.0  # for a worker that was given up, and still holds the folder
 _ASK_SECONDS = 0.5  # between two questions to the scheduler whether to end
@@ -23,29 +24,6 @@ class Rows:
 
     x: Any
     y: Any
-
-
-def packed(value: Any) -> bytes:
-    """A value with the functions in it that a worker could not import, as of a notebook.
-
-    Packed by us, since a worker ends where Dask's own unpacking fails.
-    """
-    import cloudpickle
-
-    return bytes(cloudpickle.dumps(value))
-
-
-def unpacked(value: bytes) -> Any:
-    """What was `packed`; RuntimeError where something in it cannot be imported here."""
-    import cloudpickle
-
-    try:
-        return cloudpickle.loads(value)
-    except (ImportError, AttributeError) as error:
-        raise RuntimeError(
-            f"A worker cannot import what the kernel or its model is made of: {error}. Install it "
-            "on all workers, or define the model in the file or notebook that is run."
-        ) from error
 
 
 def make_part(place: str, inputs: bytes, rows: bytes, draws: int, stop: str) -> int:

@@ -1,7 +1,10 @@
 """Replication after replication: a truth, the method's draws, and ranks of the truth among them."""
 
 import time
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,30 +14,48 @@ from bayesnn_ppl.calibration.quantities import Quantities
 from bayesnn_ppl.calibration.record import Line, Replications
 from bayesnn_ppl.calibration.truths import METHOD, TIES, Truth, Truths, seed_of
 from bayesnn_ppl.diagnostics.convergence.measures import ess_bulk
+from bayesnn_ppl.distributed.tasks import calls_on_workers
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class ReplicationLoop:
-    """Makes the replications that are not done yet, one after another."""
+class Replicator:
+    """Makes one replication after another, in this process or on a worker.
+
+    Attributes:
+        method: what is calibrated.
+        quantities: what is ranked.
+        truths: where parameters and data come from.
+        seed: of all randomness.
+    """
 
     method: Method
     quantities: Quantities
+    truths: Truths
     seed: int
-    kept: Replications
 
-    def run(self, truths: Truths, replications: int, bar: ProgressBar) -> None:
-        missing = [r for r in range(replications) if r not in self.kept.done]
+    def run(self, kept: Replications, replications: int, bar: ProgressBar, client: Any) -> None:
+        """Make the replications that are not done yet, on the workers of `client` if given."""
+        missing = [r for r in range(replications) if r not in kept.done]
         bar.phase("calibrate", replications, replications - len(missing))
-        for r in missing:
-            line = self._replication(r, truths)
-            self.kept.add(line)
-            bar.tell(len(self.kept.done), "replications")
+        with closing(self._lines(missing, client)) as lines:
+            for line in lines:
+                kept.add(line)
+                bar.tell(len(kept.done), "replications")
 
-    def _replication(self, r: int, truths: Truths) -> Line:
+    def _lines(self, missing: list[int], client: Any) -> Generator[Line]:
+        if client is None:
+            yield from map(self.replication, missing)
+            return
+        with closing(calls_on_workers(client, Replicator.replication, self, missing)) as calls:
+            for _, result in calls:
+                yield result()
+
+    def replication(self, r: int) -> Line:
+        """One replication."""
         began = time.perf_counter()
-        truth = truths.draw(r)
+        truth = self.truths.draw(r)
         line: Line = {"replication": r, "failed": None, "stopped": 0, "divergences": 0}
         try:
             posterior = self.method.posterior(truth.y, seed_of(self.seed, r, METHOD))
