@@ -91,10 +91,12 @@ def test_a_fit_on_workers_is_that_of_one_process(client, approximation, tmp_path
     alone = bnn.fit(approximation, X, Y, **how)
     shared = bnn.fit(approximation, X, Y, cluster=client, out=tmp_path / "run", **how)
     for name, draws in alone.draws.items():
-        np.testing.assert_allclose(shared.draws[name], draws, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(shared.draws[name], draws, rtol=1e-5, atol=1e-7)
+        assert len(draws) == 1 or np.abs(draws[0] - draws[1]).max() > 1e-3, "members differ"
     here, there = (run.provenance["approximation"] for run in (alone, shared))
     assert set(here) == set(there)
-    assert there.get("best_losses") == pytest.approx(here.get("best_losses"), rel=1e-5)
+    if "best_losses" in here:
+        assert there["best_losses"] == pytest.approx(here["best_losses"], rel=1e-5)
     assert bnn.load(tmp_path / "run").provenance["chains"] == alone.provenance["chains"]
 
 

@@ -60,7 +60,7 @@ def main(folder, index, count, address, case):
     if count > 1:
         from bayesnn_ppl import distributed
 
-        distributed.initialize(address, count, index)
+        distributed.initialize(address, count, index, timeout=30)
     run(case, Path(folder))
 
 
