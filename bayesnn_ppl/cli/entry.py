@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 when the command did its job, 1 when it could not, 2 when it was called wrongly.
     """
     given = list(sys.argv[1:] if argv is None else argv)
+    if "--distributed" in given:  # as in `distributed.initialize`; options may import JAX first
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         call, output = _parse(given)
     except SystemExit as leaving:

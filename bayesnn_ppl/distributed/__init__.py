@@ -119,11 +119,12 @@ def initialize(
             f"JAX found no cluster here ({error}). Give coordinator_address, num_processes and "
             "process_id."
         ) from error
-    if jax.process_count() == 1:
+    # Read here and not from `jax`, so that devices can still be chosen for this number.
+    index, count = global_state.process_id, global_state.num_processes
+    if count == 1:
         _on_abort(None)
         return _team
-    here = jax.process_index(), jax.process_count(), global_state.client
-    team = MeshProcesses(*here, silence=silence)
+    team = MeshProcesses(index, count, global_state.client, silence=silence)
     use(team)
     _on_abort(team.service_lost)
     return _team

@@ -94,8 +94,8 @@ class MeshProcesses(Alone):
 
     def _wait_for(self, key: str, index: int) -> str:
         """The value of a key that process `index` sets."""
+        left = False
         while True:
-            left = self._has_left(index)  # asked first: what it said before it left counts
             try:
                 return self._client.blocking_key_value_get(key, _WAIT_MILLISECONDS)
             except Exception as error:
@@ -106,6 +106,7 @@ class MeshProcesses(Alone):
                 raise RuntimeError(self.sentence)
             if left:
                 self._end([index], "ended before the others had.")
+            left = self._has_left(index)  # and is waited for once more: it may just have spoken
 
     def _has_left(self, index: int) -> bool:
         return self._read(_key("left", index)) is not None

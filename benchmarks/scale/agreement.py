@@ -1,6 +1,6 @@
 """What an agreement of processes that make one mesh costs, by their number.
 
-    python -m benchmarks agreement [--processes 2 8 32 128] [--out FILE]
+    python -m benchmarks agreement [--processes 2 8 32 128 512] [--out FILE]
 
 Each process is a client of JAX's distributed service with a thread of its own, all of them on this
 machine: the messages are those of a real mesh, the latency is that of one host, and the clients
@@ -61,7 +61,7 @@ def _together(calls: Sequence[Callable[[], object]]) -> None:
         thread.join()
 
 
-def main(*, processes: Sequence[int] = (2, 8, 32, 128), out: Path | None = None) -> None:
+def main(*, processes: Sequence[int] = (2, 8, 32, 128, 512), out: Path | None = None) -> None:
     """Measure, print and write down."""
     found = {str(count): round(milliseconds(count), 3) for count in processes}
     print(json_text({"milliseconds_an_agreement": found}))

@@ -166,6 +166,37 @@ def model(x, y=None, *, batch_size=None):
 """
 
 
+@pytest.mark.check
+def test_processes_that_slurm_has_started_find_each_other(tmp_path):
+    """By what SLURM tells them; each has as many devices as its share of the chains needs."""
+    job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost"}
+    line = "sample hmc mlp --hidden 4 --num-leapfrogs 3 --chains 2 --warmup 20 --draws 20".split()
+    line += ["--distributed", "--no-diagnose", "--quiet", "--out", str(tmp_path / "run")]
+    # JAX has set this here, and it is to be what a shell has.
+    shell = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "bayesnn_ppl.cli", *line],
+            env={
+                **shell,
+                **job,
+                "SLURM_NTASKS": "2",
+                "SLURM_PROCID": str(index),
+                "SLURM_LOCALID": str(index),
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in (0, 1)
+    ]
+    for process in processes:
+        _, error = process.communicate(timeout=200)
+        assert process.returncode == 0, error
+        assert "experimental" not in error, "JAX warns of what is wanted"
+    run = bnn.load(tmp_path / "run")
+    assert run.provenance["processes"] == 2 and run.provenance["chains"] == 2
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -7,6 +7,7 @@ from bayesnn_ppl.cli.shared.output import note
 from bayesnn_ppl.cli.shared.processes import ProcessSettings, join
 from bayesnn_ppl.cli.shared.run_results import FolderSettings, show_run
 from bayesnn_ppl.experiments.execution import make_run, prepare
+from bayesnn_ppl.settings.devices import devices_here
 from bayesnn_ppl.settings.jobs import GROUPS, Sample
 from bayesnn_ppl.settings.methods.kernels import METHODS, kernel_group, kernel_kinds, kernel_summary
 from bayesnn_ppl.settings.models import zoo
@@ -57,8 +58,10 @@ def command(word: str) -> Command:
                 "--devices and --data-devices share the devices of this process, and each worker "
                 "of a cluster has its own. Leave them out."
             )
-        prepare(job, processes.num_processes)
+        if processes.num_processes is not None:  # checked before the others are waited for
+            devices_here(job.run.devices, job.run.data_devices, processes.num_processes)
         team = join(processes)
+        prepare(job, team.count)
         talk = team.leads and not (folder.quiet or output.json)
         with team.guarded(folder.out):
             made = make_run(

@@ -62,8 +62,10 @@ def run_resume(
     more = settings.draws if isinstance(settings, ExtendSettings) else None
     workers = processes.workers()
     config = _config(storage.fetched(run))
-    prepare_devices(max(config["chains"], 1), _devices(processes, config))
     team = join(processes)
+    shape = config["devices"]["mesh"]  # shared by any number of processes
+    total = shape["chain"] * shape["data"]
+    prepare_devices(max(config["chains"], 1), max(total // team.count, 1))
     folder = storage.fetched(run)  # of several processes each has its own
     with team.guarded(folder):
         complete = storage.read_commit(folder)["complete"]
@@ -83,14 +85,6 @@ def run_resume(
             if complete and more is None:
                 headline = f"{folder} is complete already, with {draws}."
         return show_run(made, show, json=output.json, headline=headline)
-
-
-def _devices(processes: ProcessSettings, config: dict[str, Any]) -> int | None:
-    """Devices of this process: its share of those of the run, on any number of processes."""
-    shape = config["devices"]["mesh"]
-    total = shape["chain"] * shape["data"]
-    count = processes.num_processes or config.get("processes", 1)
-    return max(total // count, 1) if processes.distributed else total
 
 
 def _config(folder: Path) -> dict[str, Any]:
