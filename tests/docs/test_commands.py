@@ -114,6 +114,8 @@ def shorter(words, flags):
     """What is added to the words of a command."""
     command, *rest = words
     more = flags.get(command, "").split()
+    if command == "fit" and "ensemble" in rest:
+        more = ["--epochs", "20"]
     if command in ("fit", "sample") and "mlp" in rest[:2] and "--hidden" not in rest:
         more += ["--hidden", "4"]
     if command != "sample" or flags is SHORTER_TOUR:

@@ -70,6 +70,11 @@ def test_no_file_names_a_registry_or_a_machine():
         assert not found, f"{path} holds {found[0]!r}, which is true of one machine only."
 
 
+def test_no_merge_is_left_half_done():
+    marker = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    assert [str(path) for path in files() if marker.search(path.read_text(errors="ignore"))] == []
+
+
 def test_every_module_has_its_layer():
     listed = [name for layer in layers() for name in layer]
     assert len(listed) == len(set(listed))
