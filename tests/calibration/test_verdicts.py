@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.calibration.record import CalibrationFolder
-from bayesnn_ppl.calibration.replication_loop import ReplicationLoop
+from bayesnn_ppl.calibration.replicator import Replicator
 from bayesnn_ppl.calibration.result import judged
 
 CONFIG = {
@@ -36,14 +36,17 @@ def chain(generator, correlation, draws, start):
 
 def found(correlation=0.0, *, shift=0.0, spread=1.0, draws=400, name="slope", config=CONFIG):
     """The verdict on 200 replications of a chain around truths that are N(0, 1)."""
-    generator, loop = np.random.default_rng(0), ReplicationLoop(Chains(), None, 0, None)
+    generator, replicator = np.random.default_rng(0), Replicator(Chains(), None, None, 0)
     lines = []
     for r in range(200):
         truth = generator.normal()
         values = shift + spread * chain(generator, correlation, draws, generator.normal(size=2))
         line = {"replication": r, "failed": None, "stopped": 0, "divergences": 0, "seconds": 0.1}
-        line |= {"ranks": {name: loop._rank(values, truth, generator)}, "compile_seconds": 0.0}
-        lines.append(line | {"ess": {name: loop._ess(values)}})
+        line |= {
+            "ranks": {name: replicator._rank(values, truth, generator)},
+            "compile_seconds": 0.0,
+        }
+        lines.append(line | {"ess": {name: replicator._ess(values)}})
     return judged(config, lines, interrupted=False)
 
 
@@ -107,11 +110,11 @@ def test_a_result_is_complete_as_json_html_and_figure():
 
 
 def test_a_quantity_that_is_not_finite_is_said():
-    generator, loop = np.random.default_rng(0), ReplicationLoop(Chains(), None, 0, None)
+    generator, replicator = np.random.default_rng(0), Replicator(Chains(), None, None, 0)
     lines = []
     for r in range(40):
         ok = r % 2 == 0
-        ranks = loop._rank(generator.normal(size=(2, 100)), 0.0, generator) if ok else None
+        ranks = replicator._rank(generator.normal(size=(2, 100)), 0.0, generator) if ok else None
         line = {"replication": r, "failed": None, "stopped": 1, "divergences": 0, "seconds": 0.1}
         line |= {"ess": {"a": 200.0}, "ranks": {"a": ranks}, "compile_seconds": 0.0}
         lines.append(line)

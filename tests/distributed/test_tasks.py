@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.distributed.tasks import calls_on_workers
 
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -19,11 +19,8 @@ APPROXIMATIONS = bnn.approximations
 
 @pytest.fixture(scope="module")
 def client():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as workers:
-        with Client(workers) as client:
-            yield client
+    with connected("local:2", 2) as client:
+        yield client
 
 
 class Shared:

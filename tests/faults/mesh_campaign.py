@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -56,14 +57,12 @@ class Campaign:
 
     def faults(self, case, kinds, generator):
         """One run of a case to its end, with faults; yields what happened at each."""
-        shape = CASES[case][1]
-        count = shape[0] * shape[1]
         path = Path(tempfile.mkdtemp(prefix=f"{case}-", dir=self._place))
         path.rmdir()
         before = 0
         while not _complete(path):
-            kind, victim = next(kinds), generator.randrange(count)
-            found = self._until_fault(path, case, count, kind, victim, generator)
+            kind, victim = next(kinds), generator.randrange(_processes(case))
+            found = self._until_fault(path, case, kind, victim, before, generator)
             kept = self._check(path, case)
             expect(kept >= before, f"{before} draws were committed, and {kept} are left")
             before = kept
@@ -72,14 +71,15 @@ class Campaign:
         expect(self._check(path, case) == CASES[case][2], "draws are missing at the end")
         shutil.rmtree(path)
 
-    def _until_fault(self, path, case, count, kind, victim, generator):
+    def _until_fault(self, path, case, kind, victim, before, generator):
         """Begin or continue the run, and strike; None where it ended before."""
+        count = _processes(case)
         words = [path.with_name(f"{path.name}-{i}.txt") for i in range(count)]
         hosts = networks.Hosts(count) if kind == "cut off" else nullcontext()
         with hosts:
             processes = self._start(path, case, count, words, hosts)
             try:
-                if not _moment(path, processes, generator):
+                if not _moment(path, processes, before, generator):
                     codes = [process.wait(_LIMIT_SECONDS) for process in processes]
                     said = [_last_line(file) for file in words]
                     expect(codes == [0] * count, f"without a fault it ended: {said}")
@@ -134,11 +134,11 @@ class Campaign:
 
     def _check(self, path, case):
         """How many draws are committed; each is that of a run without faults."""
+        kept = _committed(path)
         if not (path / "commit.json").exists():
             shutil.rmtree(path, ignore_errors=True)
-            return 0
+            return kept
         expect(storage.check(path) == [], f"it is not whole: {storage.check(path)}")
-        kept = storage.read_commit(path)["draws"]
         if not kept:
             return 0
         expected, found = storage.read(self._reference(case)), storage.read(path)
@@ -157,22 +157,25 @@ class Campaign:
         return self._references[case]
 
 
-def _moment(path, processes, generator):
+def _moment(path, processes, before, generator):
     """Wait for a random moment; False where the run ended before it.
 
-    One in five is in the seconds in which it starts, the others follow its next commit.
+    One in five is in the seconds in which it starts, the others follow a commit of more draws than
+    the `before` that it had.
     """
-    first = (path / "commit.json").stat().st_mtime_ns if (path / "commit.json").exists() else 0
     starting = generator.random() < 0.2
-    until = time.monotonic() + generator.uniform(0.0, 8.0 if starting else 4.0)
+    delay, due = generator.uniform(0.0, 8.0 if starting else 3.0), None
     while any(process.poll() is None for process in processes):
-        committed = (path / "commit.json").exists()
-        if not starting and not (committed and (path / "commit.json").stat().st_mtime_ns > first):
-            until += 0.02
-        elif time.monotonic() > until:
+        if due is None and (starting or _committed(path) > before):
+            due = time.monotonic() + delay
+        if due is not None and time.monotonic() > due:
             return True
         time.sleep(0.02)
     return False
+
+
+def _committed(path):
+    return storage.read_commit(path)["draws"] if (path / "commit.json").exists() else 0
 
 
 def _named(kind, index, victim, count):
@@ -182,6 +185,11 @@ def _named(kind, index, victim, count):
     if victim == 0:  # from where it is, all others are lost
         return "Process 1 of" if count == 2 else "Processes 1 of"
     return f"Process 0 of {count} is lost, or has lost this one."
+
+
+def _processes(case):
+    chain, data = CASES[case][1]
+    return chain * data
 
 
 def _complete(path):
@@ -206,7 +214,8 @@ def campaign(faults, out, seed=0, kinds=KINDS):
     with tempfile.TemporaryDirectory(prefix="bayesnn-mesh-") as place:
         runs = Campaign(Path(place))
         while len(known) < faults:
-            case = generator.choice(list(CASES))
+            made = Counter(line.get("case") for line in known)
+            case = min(CASES, key=made.__getitem__)  # the one with the fewest faults
             for found in _or_failure(runs.faults(case, in_turns, generator)):
                 known.append(found)
                 with out.open("a") as file:

@@ -15,12 +15,12 @@ import jax
 
 from tests.distributed import worker
 
-# Case -> kernel, (chain, data) of the mesh, and draws, so that a run takes some ten seconds.
+# Case -> kernel, (chain, data) of the mesh, and draws, so that a run takes some twenty seconds.
 CASES = {
-    "sghmc-2x1": ("sghmc", (2, 1), 40_000),
-    "sghmc-1x2": ("sghmc", (1, 2), 1_000),
-    "nuts-3x1": ("nuts", (3, 1), 8_000),
-    "mclmc-2x1": ("mclmc", (2, 1), 40_000),
+    "sghmc-2x1": ("sghmc", (2, 1), 80_000),
+    "sghmc-1x2": ("sghmc", (1, 2), 2_000),
+    "nuts-3x1": ("nuts", (3, 1), 16_000),
+    "mclmc-2x1": ("mclmc", (2, 1), 80_000),
 }
 
 
@@ -36,7 +36,7 @@ def run(case, folder):
         *worker.data(),
         mesh=mesh,
         out=folder,
-        warmup=200,
+        warmup=20,
         draws=draws,
         chains=6,
         seed=3,

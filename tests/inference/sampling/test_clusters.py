@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from numpyro.infer import AIES
 
 import bayesnn_ppl as bnn
@@ -37,11 +36,8 @@ def slow_kernel():
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(
-        n_workers=3, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as workers:
-        with Client(workers) as client:
-            yield client
+    with connected("local:3", 3) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
