@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 __all__ = ["connected", "dashboard_of"]
@@ -85,7 +86,12 @@ def _local(workers: int) -> Any:
 
 
 def dashboard_of(client: Any) -> str | None:
-    """The address of the scheduler's pages; None where it serves none."""
+    """The address of the scheduler's pages; None where it serves none.
+
+    A scheduler of this process without bokeh has one page, which says to install it.
+    """
+    if client.cluster is not None and find_spec("bokeh") is None:
+        return None
     if "dashboard" not in client.scheduler_info(n_workers=0).get("services", {}):
         return None
     return str(client.dashboard_link)

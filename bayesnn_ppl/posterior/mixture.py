@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from jax.scipy.special import logsumexp, xlogy
 from numpyro import handlers
 
+from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.likelihoods.common.observed import (
     BERNOULLI,
     base_distribution,
@@ -174,7 +175,8 @@ def has_exact_quantile(fn: Any) -> bool:
     if isinstance(base, dist.MixtureSameFamily):  # it has no inverse, and its parts bracket one
         return has_exact_quantile(base.component_distribution)
     try:  # some inverses need a library that is not there, or are declared and not implemented
-        jax.eval_shape(lambda d: (d.icdf(0.5), d.cdf(0.5)), base)
+        with arithmetic(float64=True):  # no number is computed, and either precision has a shape
+            jax.eval_shape(lambda d: (d.icdf(0.5), d.cdf(0.5)), base)
     except (ImportError, NotImplementedError, TypeError):
         return False
     return True

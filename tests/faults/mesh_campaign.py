@@ -30,6 +30,7 @@ from tests.faults import networks
 from tests.faults.mesh_worker import CASES
 
 _LIMIT_SECONDS = 60.0
+_MOST_FAULTS = 8  # of one run
 _SIGNALS = {"error": signal.SIGUSR1, "kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 _NOT_MET = "Not all processes of the run met within"  # of one that was lost before it had come
 KINDS = (*_SIGNALS, "cut off")
@@ -59,14 +60,16 @@ class Campaign:
         """One run of a case to its end, with faults; yields what happened at each."""
         path = Path(tempfile.mkdtemp(prefix=f"{case}-", dir=self._place))
         path.rmdir()
-        before = 0
+        before = made = 0
         while not _complete(path):
-            kind, victim = next(kinds), generator.randrange(_processes(case))
+            kind = next(kinds) if made < _MOST_FAULTS else None  # then it comes to its end
+            victim = generator.randrange(_processes(case))
             found = self._until_fault(path, case, kind, victim, before, generator)
             kept = self._check(path, case)
             expect(kept >= before, f"{before} draws were committed, and {kept} are left")
             before = kept
             if found is not None:
+                made += 1
                 yield {"case": case, "kind": kind, "victim": victim, "committed": kept} | found
         expect(self._check(path, case) == CASES[case][2], "draws are missing at the end")
         shutil.rmtree(path)
@@ -79,8 +82,8 @@ class Campaign:
         with hosts:
             processes = self._start(path, case, count, words, hosts)
             try:
-                if not _moment(path, processes, before, generator):
-                    codes = [process.wait(_LIMIT_SECONDS) for process in processes]
+                if kind is None or not _moment(path, processes, before, generator):
+                    codes = [process.wait() for process in processes]
                     said = [_last_line(file) for file in words]
                     expect(codes == [0] * count, f"without a fault it ended: {said}")
                     return None

@@ -271,6 +271,21 @@ def test_a_posterior_survives_the_disk(gaussian, tmp_path):
     assert not [f for f in folder.rglob("*") if f.suffix in {".pkl", ".pickle", ".py"}]
 
 
+def test_draws_in_double_precision_have_quantiles_without_a_warning(gaussian):
+    posterior, _, _ = gaussian
+    sites = posterior.provenance["site_names"]
+    draws = {sites[name]: np.asarray(a, float) for name, a in posterior.draws.items()}
+    double = bnn.Posterior.from_arrays(
+        draws,
+        {"lp": np.zeros((CHAINS, DRAWS))},
+        attributes(draws, precision="float64"),
+        model=posterior.model,
+        standardisation=UNITS,
+    )
+    found = double.predict(X).quantile(0.3)
+    np.testing.assert_allclose(found, posterior.predict(X).quantile(0.3), rtol=1e-5)
+
+
 def test_an_equal_prediction_compiles_nothing(compilations):
     def predict(x, level):
         posterior, _, _ = linear(1, bnn.likelihoods.gaussian(0.3))
