@@ -174,7 +174,12 @@ class MeshProcesses(Alone):
             self._client.key_value_set(_key("ending"), f"{noun} {who} {how}")
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others of an error that ends this process."""
+        """Tell the others of an error that ends this process, unless another's end has caused it."""
+        # A broken collective is the trace of another's end, which is told in a moment.
+        broken = _says(error, *_BROKEN_COLLECTIVE)
+        if broken and (left := [i for i in range(self.count) if self._has_left(i)]):
+            self._end(left, "ended before the others had.")
+        self.wait_for_the_end(2 * self._silence + 5.0 if broken else 0.7)
         self.failed = True
         said = " ".join(str(error).strip().split("\n")[0][:500].split()) or type(error).__name__
         end = "" if said.endswith((".", "?", "!")) else "."
@@ -195,11 +200,6 @@ class MeshProcesses(Alone):
         except EndedTogether:
             raise
         except BaseException as error:
-            # A broken collective is the trace of another's end, which is told in a moment.
-            broken = _says(error, *_BROKEN_COLLECTIVE)
-            if broken and (left := [i for i in range(self.count) if self._has_left(i)]):
-                self._end(left, "ended before the others had.")
-            self.wait_for_the_end(2 * self._silence + 5.0 if broken else 0.7)
             self.fail(error)
             raise
         finally:
