@@ -174,7 +174,7 @@ class MeshProcesses(Alone):
             self._client.key_value_set(_key("ending"), f"{noun} {who} {how}")
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others of an error that ends this process, unless another's end has caused it."""
+        """Tell the others of an error that ends this process, if no other's end has caused it."""
         # A broken collective is the trace of another's end, which is told in a moment.
         broken = _says(error, *_BROKEN_COLLECTIVE)
         if broken and (left := [i for i in range(self.count) if self._has_left(i)]):
