@@ -23,7 +23,7 @@ from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.diagnostics.prior.layer_activity import Layers
 from bayesnn_ppl.diagnostics.prior.traced_model import inspect_prior
-from bayesnn_ppl.distributed.clusters import connected, dashboard_of
+from bayesnn_ppl.distributed.clusters import connected, say_dashboard
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
 from bayesnn_ppl.posterior.posterior import Posterior
 
@@ -176,8 +176,8 @@ def calibrate(
         nullcontext() if cluster is None else connected(cluster, replications) as client,
         ProgressBar(shown=progress, chains=sampling.chains if sampling else 1) as bar,
     ):
-        if client is not None and (address := dashboard_of(client)) is not None:
-            bar.say(f"Workers and their tasks: {address}")
+        if client is not None:
+            say_dashboard(client, bar.say)
         try:
             truths: Truths = prior
             if data is not None:

@@ -94,7 +94,7 @@ def initialize(
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would take SIGTERM and do nothing with it; the command line has a handler of its own.
     jax.config.update("jax_enable_preemption_service", False)
-    # A loss is told by the processes that are left; JAX would end them without a word of which.
+    # A loss is told by the processes that are left; JAX would end them and not name it.
     jax.config.update("jax_enable_recoverability", True)
     _on_abort(
         lambda: (

@@ -2,12 +2,12 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["connected", "dashboard_of"]
+__all__ = ["connected", "say_dashboard"]
 
 _CONNECT_SECONDS = 30
 
@@ -85,16 +85,15 @@ def _local(workers: int) -> Any:
     )
 
 
-def dashboard_of(client: Any) -> str | None:
-    """The address of the scheduler's pages; None where it serves none.
+def say_dashboard(client: Any, say: Callable[[str], Any]) -> None:
+    """Say where the scheduler's pages are, if it serves any.
 
     A scheduler of this process without bokeh has one page, which says to install it.
     """
     if client.cluster is not None and find_spec("bokeh") is None:
-        return None
-    if "dashboard" not in client.scheduler_info(n_workers=0).get("services", {}):
-        return None
-    return str(client.dashboard_link)
+        return
+    if "dashboard" in client.scheduler_info(n_workers=0).get("services", {}):
+        say(f"Workers and their tasks: {client.dashboard_link}")
 
 
 def _slurm(workers: int) -> Any:

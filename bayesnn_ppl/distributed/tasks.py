@@ -1,11 +1,12 @@
 """Calls that workers of a Dask cluster make, each on its own, with results as they come."""
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["calls_on_workers", "divided", "packed", "same", "unpacked"]
+__all__ = ["calls_on_workers", "divided", "held_by_scheduler", "packed", "unpacked"]
 
 
 def packed(value: Any) -> bytes:
@@ -51,8 +52,7 @@ def calls_on_workers(
     """
     from distributed import as_completed
 
-    # A task and not scattered, so that the scheduler has it when a worker is lost.
-    common = client.submit(same, packed((function, shared)), pure=False)
+    common = held_by_scheduler(client, (function, shared))
     futures = {
         client.submit(_call, common, packed(argument), pure=False): index
         for index, argument in enumerate(arguments)
@@ -72,8 +72,17 @@ def divided(count: int, workers: int) -> list[list[int]]:
     return [[begin, end] for begin, end in pairwise(ends)]
 
 
-def same(value: bytes) -> bytes:
-    """What it is given: the task that holds what other tasks share."""
+def held_by_scheduler(client: Any, value: Any) -> Any:
+    """A task whose result is the value, `packed`, for others to share.
+
+    A task and not scattered data, which would go with the worker that has them.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return client.submit(_same, packed(value), pure=False)
+
+
+def _same(value: bytes) -> bytes:
     return value
 
 

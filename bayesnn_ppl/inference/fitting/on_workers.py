@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.distributed.clusters import dashboard_of
+from bayesnn_ppl.distributed.clusters import say_dashboard
 from bayesnn_ppl.distributed.tasks import calls_on_workers, divided
 from bayesnn_ppl.inference.fitting.approximation import Approximation, Fitted
 from bayesnn_ppl.inference.runtime.progress import ProgressBar
@@ -43,8 +43,7 @@ def solve_on_workers(approximation: Approximation, problem: Problem, client: Any
     bare = replace(problem, progress=False, record=None)
     parts = divided(members, len(client.nthreads()))
     with ProgressBar(shown=problem.progress, chains=members) as bar:
-        if (address := dashboard_of(client)) is not None:
-            bar.say(f"Workers and their tasks: {address}")
+        say_dashboard(client, bar.say)
         shared = approximation, bare
         if members == 1:
             with closing(calls_on_workers(client, _solve, shared, [None])) as calls:

@@ -9,7 +9,7 @@ import numpy as np
 from bayesnn_ppl import storage
 from bayesnn_ppl.core.arguments import series
 from bayesnn_ppl.distributed import EndedTogether
-from bayesnn_ppl.distributed.clusters import dashboard_of
+from bayesnn_ppl.distributed.clusters import say_dashboard
 from bayesnn_ppl.distributed.tasks import divided
 from bayesnn_ppl.inference.runtime.block_loop import BlockLoop
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink
@@ -66,8 +66,7 @@ def execute_on_cluster(
     began = time.perf_counter()
     parts = _parts(folder, out, plan.inputs.chains, len(client.nthreads()))
     with ProgressBar(shown=progress, chains=plan.inputs.chains) as bar:
-        if (address := dashboard_of(client)) is not None:
-            bar.say(f"Workers and their tasks: {address}")
+        say_dashboard(client, bar.say)
         run = _Gathering(plan, folder, parts, bar, callback, began)
         with tasks_of(client, plan) as tasks:
             try:

@@ -1,14 +1,13 @@
 """The tasks that a cluster is given: one for each part of a run."""
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from bayesnn_ppl.distributed.tasks import packed, same
+from bayesnn_ppl.distributed.tasks import held_by_scheduler, packed
 from bayesnn_ppl.inference.sampling.clusters.parts import Part
 from bayesnn_ppl.inference.sampling.clusters.work import Rows, make_part
 from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs
@@ -27,11 +26,7 @@ class Tasks:
         self._client, self._plan = client, plan
         self._name = f"bayesnn-stop-{uuid4().hex}"
         self._stop = Event(self._name, client=client)
-        rows = packed(Rows(plan.inputs.x, plan.inputs.y))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")
-            # A task and not scattered, so that the scheduler has the rows when a worker is lost.
-            self._rows = client.submit(same, rows, pure=False)
+        self._rows = held_by_scheduler(client, Rows(plan.inputs.x, plan.inputs.y))
         self._futures: list[Any] = []
 
     def start(self, parts: Sequence[Part], draws: int) -> None:
