@@ -27,22 +27,13 @@ import numpy as np
 from bayesnn_ppl import storage
 from tests.distributed.processes import ENVIRONMENT, free_port
 from tests.faults import networks
+from tests.faults.campaign import NOT_MET, Failure, expect
 from tests.faults.mesh_worker import CASES
 
 _LIMIT_SECONDS = 60.0
 _MOST_FAULTS = 8  # of one run
 _SIGNALS = {"error": signal.SIGUSR1, "kill": signal.SIGKILL, "stop": signal.SIGSTOP}
-_NOT_MET = "Not all processes of the run met within"  # of one that was lost before it had come
 KINDS = (*_SIGNALS, "cut off")
-
-
-class Failure(AssertionError):
-    """An ending that is late or names nobody, or a draw that is not what it must be."""
-
-
-def expect(condition, words):
-    if not condition:
-        raise Failure(words)
 
 
 class Campaign:
@@ -112,7 +103,7 @@ class Campaign:
         for index, (code, last) in enumerate(zip(codes, said, strict=True)):
             if index != victim or kind == "cut off":
                 told = f"process {index} ended with {code} after `{kind}` of {victim}: {last}"
-                named = _named(kind, index, victim, count) in last or _NOT_MET in last
+                named = _named(kind, index, victim, count) in last or NOT_MET in last
                 expect(code == 75 and named, told)
         told = next(last for index, last in enumerate(said) if index != victim)
         return {"seconds": seconds, "said": told.replace(str(path), "RUN")}
