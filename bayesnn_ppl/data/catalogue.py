@@ -85,8 +85,8 @@ def load(
             .npy files (`load_npz`) or of class folders of images (`load_image_folder`);
             "tfds:NAME" (`load_tfds`); "openml:NAME" or "openml:NUMBER" (`load_openml`).
         split: which standard split, 0..19 (protein: 0..4); of a synthetic set the seed, any
-            non-negative integer. Every split holds out 10 % of the rows. Sets whose split is fixed
-            have split 0 only.
+            non-negative integer. A split holds out 10 % of the rows, of nuclei 30 %. Sets whose
+            split is fixed have split 0 only.
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
             the training rows, and published image sets by their usual means and scales.
             `train.y.standardisation` brings targets back to the data's units. Token ids stay.

@@ -2,61 +2,61 @@
 
 import csv
 import json
-from pathlib import Path
+import re
 
 import numpy as np
 import pytest
-from numpyro.infer import HMC
 from scipy.stats import norm
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.commands import demo
 from bayesnn_ppl.report.parts import baselines
+from tests.cli.conftest import table, write_csv
 
-README = Path(__file__).parents[2] / "README.md"
-SHORT = "--hidden 2 --max-tree-depth 2 --warmup 20 --draws 20 --chains 2".split()
+SHORT = "--warmup 20 --draws 20 --chains 2 --hidden 2 --max-tree-depth 2".split()
 
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(demo, "WARMUP", 20)
-    monkeypatch.setattr(demo, "DRAWS", 20)
-    monkeypatch.setattr(demo, "HIDDEN", (2,))
-    # It compiles in half the time of NUTS.
-    monkeypatch.setattr(demo, "_kernel", HMC)
+    for name, value in {"WARMUP": 20, "DRAWS": 20, "LEAPFROGS": 5}.items():
+        monkeypatch.setattr(demo, name, value)
+
+
+def check_last_lines(out):
+    """The demo ends with a screen: verdict, scores, what to open and what to type."""
+    last = out[out.index("Diagnosis: ") :].splitlines()
+    assert len(last) <= 25 and max(map(len, out.splitlines())) <= 88
+    heads = [line for line in last if line.startswith(("Held-out scores", "What to "))]
+    assert [line.split()[-1] for line in heads] == ["better)", "open", "next"]
 
 
 def test_demo_from_beginning_to_end(here, short, capsys, monkeypatch):
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 88
+    check_last_lines(out)
     folder = here / "runs" / "demo"
     figures = {path.name: path.read_bytes()[:8] for path in (folder / "figures").iterdir()}
-    assert set(figures) == {"chains.png", "rhat.png", "predictions.png", "coverage.png"}
+    assert set(figures) == {"predictions.png", "coverage.png", "chains.png"}
     assert set(figures.values()) == {b"\x89PNG\r\n\x1a\n"}
-    assert all(f"runs/demo/figures/{name}" in out for name in figures)
+    assert all(f"runs/demo/figures/{name} " in out for name in figures)
     scores = json.loads((folder / "scores.json").read_text())
-    assert list(scores) == ["Bayesian MLP", "linear regression", "mean of training rows"]
-    assert scores["linear regression"]["rmse"] < scores["mean of training rows"]["rmse"]
-    assert "Diagnosis" in out and "Where to look" in out
-
-    # The README shows the same, of a longer run and before the environment is activated.
-    printed = README.read_text().split("`make demo` prints:")[1].split("```")[1]
-    ends = [text.split("Where to look")[1] for text in (printed.replace(".venv/bin/", ""), out)]
-    assert ends[0] == ends[1]
+    assert list(scores) == ["Bayesian network", "plain network", "linear regression"]
+    assert 0.05 < scores["linear regression"]["rmse"] < 0.12
 
     # What it tells the user to type works; what takes long is typed with what makes it short.
+    write_csv(here / "my.csv", table())
     lines = [line.split() for line in out.split("What to type next")[1].splitlines() if line]
-    assert all(line[0] == "bayesnn" for line in lines) and len(lines) == 4
+    assert all(line[0] == "bayesnn" for line in lines) and len(lines) == 2
     for line in lines:
-        long = line[1] == "sample" and line[-1] != "--help"
-        assert main(line[1:] + (SHORT if long else [])) == 0
+        assert main(line[1:] + (SHORT if line[1] == "sample" else [])) == 0
+    assert (folder / "report.html").exists()
+    assert main(["predict", str(folder), "--out", str(folder / "predictions.csv")]) == 0
     with open(folder / "predictions.csv") as handle:
         means = [float(row["mean"]) for row in csv.DictReader(handle)]
-    y = bnn.data.load("diabetes", standardise=False).test.y
+    y = bnn.data.load("nuclei", standardise=False).test.y
     rmse = np.sqrt(np.mean((np.asarray(y) - means) ** 2))
-    assert rmse == pytest.approx(scores["Bayesian MLP"]["rmse"], rel=1e-4)
+    assert rmse == pytest.approx(scores["Bayesian network"]["rmse"], rel=1e-4)
 
     # A second demo replaces the first, but nothing that it did not make.
     capsys.readouterr()
@@ -69,6 +69,18 @@ def test_demo_from_beginning_to_end(here, short, capsys, monkeypatch):
     assert main(["demo"]) == 1
     assert "`notes.txt`" in capsys.readouterr().err
     assert (folder / "notes.txt").read_text() == "mine" and (folder / "scores.json").exists()
+
+
+@pytest.mark.check
+def test_the_network_of_the_demo_converges_and_wins(here, capsys):
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    check_last_lines(out)
+    assert "Diagnosis: converged\n" in out
+    words = " ".join(out.split())
+    found = re.findall(r"lower than that of the (\D+) by ([\d.]+) standard errors", words)
+    assert [name for name, _ in found] == ["plain network", "linear regression"]
+    assert all(float(errors) > 2 for _, errors in found)
 
 
 def test_linear_regression_is_least_squares():

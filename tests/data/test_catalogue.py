@@ -74,6 +74,19 @@ def test_no_row_is_in_both_parts(name):
     np.testing.assert_array_equal(rows[np.lexsort(rows.T)], table[np.lexsort(table.T)])
 
 
+def test_nuclei_are_means_and_one_extreme_of_the_biopsies():
+    from sklearn import datasets
+
+    frame = datasets.load_breast_cancer(as_frame=True).data
+    dataset = data.load("nuclei", standardise=False)
+    assert dataset.train.x.shape == (398, 8) and dataset.test.x.shape == (171, 8)
+    assert not {"mean perimeter", "mean area"} & set(dataset.feature_names)
+    x, y = (np.concatenate(parts) for parts in zip(dataset.train, dataset.test, strict=True))
+    columns = frame[[*dataset.feature_names, "worst concavity"]].to_numpy(np.float32)
+    rows = np.column_stack([x, y])
+    np.testing.assert_array_equal(rows[np.lexsort(rows.T)], columns[np.lexsort(columns.T)])
+
+
 def test_known_values_of_the_default_set():
     dataset = data.load("diabetes", standardise=False)
     assert dataset.train.x.shape == (398, 10) and dataset.test.x.shape == (44, 10)

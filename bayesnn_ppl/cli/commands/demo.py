@@ -12,25 +12,25 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.shared.options import TYPED, Command, Output
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json, table
 from bayesnn_ppl.core.wording import program_name
+from bayesnn_ppl.diagnostics.diagnosis.result import Diagnosis, judgement_lines
 from bayesnn_ppl.experiments.run_places import place_for_run
 from bayesnn_ppl.report.parts.baselines import (
     Forecast,
-    comparison,
     linear_regression,
     posterior_forecast,
-    training_mean,
 )
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.devices import prepare_devices
+from bayesnn_ppl.settings.models.zoo import build
 from bayesnn_ppl.settings.saved.opening import open_run
 from bayesnn_ppl.settings.saved.run_file import Run, remember
 from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["COMMAND"]
 
-DATA = "diabetes"
-HIDDEN = (16,)
-CHAINS, WARMUP, DRAWS = 4, 500, 1000
+DATA = "nuclei"
+OPTIONS: dict[str, Any] = {"hidden": [8], "likelihood": "heteroscedastic"}
+CHAINS, WARMUP, DRAWS, LEAPFROGS = 4, 500, 800, 200
 MADE_BY = "bayesnn demo"
 # All that a demo writes, or tells the user to write, into its folder.
 CONTENT = {
@@ -48,7 +48,6 @@ CONTENT = {
     "figures",
     "predictions.csv",
 }
-SHOWN_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -67,37 +66,36 @@ class DemoSettings:
 
 
 def run_demo(*, settings: DemoSettings, output: Output) -> int:
-    """Sample an MLP on diabetes, and say how it went and what to do next."""
+    """Sample an MLP on the nuclei, compare it with others, and say what to do next."""
     folder = Path(settings.out)
     replaced = _check_folder(folder)
     prepare_devices(CHAINS, None)
     dataset = bnn.data.load(DATA)
-    model = bnn.models.mlp(hidden=HIDDEN)
-    talk = not output.json
-    if talk:
-        print(
-            paragraph(
-                f"A Bayesian neural network on `{DATA}`: from {len(dataset.feature_names)} "
-                f"measurements of a patient to the {dataset.target_name} a year later. "
-                f"{len(dataset.train.x)} patients train it, {len(dataset.test.x)} are held out. "
-                f"One hidden layer of {HIDDEN[0]} tanh units; NUTS draws {CHAINS} chains of "
-                f"{DRAWS} after {WARMUP} of warm-up."
-            ),
-            end="\n\n",
-            flush=True,
-        )
+    model = build("mlp", OPTIONS, task=dataset.task, classes=None)
+    if not output.json:
+        print(paragraph(_introduction(dataset)), end="\n\n", flush=True)
     with place_for_run(folder):
         posterior = bnn.sample(
-            _kernel(model),
+            bnn.kernels.HMC(model, num_leapfrogs=LEAPFROGS, jitter=0.5),
             *dataset.train,
             warmup=WARMUP,
             draws=DRAWS,
             chains=CHAINS,
             seed=settings.seed,
         )
+    plain = bnn.fit(
+        bnn.approximations.Ensemble(model, members=1), *dataset.train, seed=settings.seed
+    )
     diagnosis = posterior.diagnose(dataset.test.x)
+    assert isinstance(diagnosis, Diagnosis)  # that of a kernel, not of an approximation
     prediction = posterior.predict(dataset.test.x)
-    forecasts, y = _forecasts(dataset, prediction)
+    undo = dataset.standardisation.undo_y
+    y_train, y = undo(np.asarray(dataset.train.y)), undo(np.asarray(dataset.test.y))
+    forecasts = [
+        posterior_forecast("Bayesian network", prediction, dataset.test.y),
+        posterior_forecast("plain network", plain.predict(dataset.test.x), dataset.test.y),
+        linear_regression(dataset.train.x, y_train, dataset.test.x, y),
+    ]
     scores = {forecast.name: forecast.scores(y) for forecast in forecasts}
 
     if replaced:
@@ -106,7 +104,7 @@ def run_demo(*, settings: DemoSettings, output: Output) -> int:
     remember(
         dataset,
         made_by=MADE_BY,
-        model={"zoo": "mlp", "options": {"hidden": list(HIDDEN)}},
+        model={"zoo": "mlp", "options": OPTIONS},
         posterior_temperature=1.0,
         data={"name": DATA, "split": 0},
         command=TYPED.get(),
@@ -127,16 +125,21 @@ def run_demo(*, settings: DemoSettings, output: Output) -> int:
         return 0
     if replaced:
         note(f"Replaced the earlier demo in {folder}.")
-    print(f"{diagnosis}\n")
+    print("\n".join([f"Diagnosis: {diagnosis.status}", "", *judgement_lines(diagnosis), ""]))
     _print_scores(scores, forecasts, y)
     _print_next(folder, figures)
     return 0
 
 
-def _kernel(model: Any) -> Any:
-    from numpyro.infer import NUTS
-
-    return NUTS(model)
+def _introduction(dataset: Any) -> str:
+    return (
+        f"A Bayesian neural network on `{DATA}`: from {len(dataset.feature_names)} measurements of "
+        "the cell nuclei of a biopsy, averaged over all of them, to the concavity of the worst "
+        f"three. {len(dataset.train.x)} biopsies train it, {len(dataset.test.x)} are held out. "
+        f"One hidden layer of {OPTIONS['hidden'][0]} tanh units gives each biopsy a mean and a "
+        f"standard deviation; HMC makes {CHAINS} chains of {DRAWS} draws after {WARMUP} of "
+        "warm-up. The plain network is the same one, trained with early stopping."
+    )
 
 
 def _check_folder(folder: Path) -> bool:
@@ -176,62 +179,34 @@ def _empty(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _forecasts(dataset: Any, prediction: Any) -> tuple[list[Forecast], np.ndarray]:
-    """The network and what it is compared with, and the test targets, in the data's units."""
-    undo = dataset.standardisation.undo_y
-    y_train = undo(np.asarray(dataset.train.y))
-    y = undo(np.asarray(dataset.test.y))
-    return [
-        posterior_forecast("Bayesian MLP", prediction, dataset.test.y),
-        linear_regression(dataset.train.x, y_train, dataset.test.x, y),
-        training_mean(y_train, y),
-    ], y
-
-
 def _draw_figures(
     folder: Path, posterior: Any, dataset: Any, prediction: Any, y: np.ndarray
 ) -> dict[Path, str]:
     """Write the figures; returns path -> what it shows."""
-    units = dataset.standardisation
     functions = posterior.function_values(dataset.test.x)
-    rows = np.linspace(0, len(y) - 1, SHOWN_ROWS).astype(int)
-    traces = {f"test row {row}": units.undo_y(functions["mean"][:, :, row]) for row in rows}
-    traces["noise sd"] = units.y_scale * functions["sd"][:, :, 0]
-
-    rhats = {
-        "function space": np.concatenate(
-            [np.ravel(bnn.diagnostics.rhat(values)) for values in functions.values()]
-        )
-    }
-    for name, draws in posterior.draws.items():
-        layer = name.removeprefix("net.").split(".")[0]
-        found = np.ravel(bnn.diagnostics.rhat(draws))
-        rhats[layer] = np.concatenate([rhats.get(layer, np.empty(0)), found])
+    rows = np.argsort(y)[[0, len(y) // 2, -1]]
+    undo = dataset.standardisation.undo_y
+    traces = {f"test row {row}": undo(functions["mean"][:, :, row]) for row in rows}
 
     nominal = np.linspace(0.05, 0.95, 19)
-    empirical = []
-    for level in nominal:
-        lower, upper = prediction.quantile([(1 - level) / 2, (1 + level) / 2])
-        empirical.append(np.mean((lower <= y) & (y <= upper)))
+    ends = np.stack([(1 - nominal) / 2, (1 + nominal) / 2])
+    lower, upper = (prediction.quantile(levels) for levels in ends)
+    covered = np.mean((lower <= y) & (y <= upper), axis=1)
     lower, upper = prediction.quantile([0.05, 0.95])
 
     plots = bnn.plots
     figures = {
-        "chains.png": (
-            plots.plot_trace_rank(traces),
-            "do the chains agree? every line of the right column near the dashed one",
-        ),
-        "rhat.png": (
-            plots.plot_rhat(rhats),
-            "R-hat of the functions and, layer by layer, of the weights",
-        ),
         "predictions.png": (
             plots.plot_predicted_observed(y, prediction.mean, lower, upper),
             "predicted against observed, with 90 % intervals",
         ),
         "coverage.png": (
-            plots.plot_coverage(nominal, np.asarray(empirical), len(y)),
-            "do the intervals hold as many patients as they promise?",
+            plots.plot_coverage(nominal, covered, len(y)),
+            "do intervals hold as many biopsies as they promise?",
+        ),
+        "chains.png": (
+            plots.plot_trace_rank(traces),
+            "do the chains agree on three of the predictions?",
         ),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -243,56 +218,45 @@ def _draw_figures(
 def _print_scores(
     scores: dict[str, dict[str, float]], forecasts: list[Forecast], y: np.ndarray
 ) -> None:
-    print(f"Held-out scores, {len(y)} rows, in the data's units (lower RMSE and NLL are better)")
+    print(f"Held-out scores, {len(y)} biopsies (lower RMSE and NLL are better)")
     rows = [
         (
             f"  {name}",
-            f"{s['rmse']:.2f}",
+            f"{s['rmse']:.4f}",
             f"{s['nll']:.3f}",
             f"{s['coverage_90']:.0%}",
-            f"{s['width_90']:.0f}",
+            f"{s['width_90']:.3f}",
         )
         for name, s in scores.items()
     ]
-    header = ("", "RMSE", "NLL", "inside 90 %", "width of 90 %")
-    print(table(header, rows, right=(1, 2, 3)))
-    network, linear, _ = forecasts
-    print(
-        paragraph(
-            f"{comparison(network, linear, y)} Disease progression is nearly linear in these "
-            "measurements, so a network has little to gain here."
-        )
-    )
+    print(table(("", "RMSE", "NLL", "inside 90 %", "width of 90 %"), rows, right=(1, 2, 3, 4)))
+    network, *others = forecasts
+    print(paragraph(f"The NLL of the {network.name} is {_leads(network, others)}."))
+
+
+def _leads(network: Forecast, others: list[Forecast]) -> str:
+    """By how many standard errors the NLL of the rows differs from that of each other forecast."""
+    parts = []
+    for other in others:
+        difference = other.nll - network.nll
+        errors = np.mean(difference) / (np.std(difference, ddof=1) / np.sqrt(len(difference)))
+        word = "lower" if errors > 0 else "higher"
+        parts.append(f"{word} than that of the {other.name} by {abs(errors):.1f} standard errors")
+    return " and ".join(parts)
 
 
 def _print_next(folder: Path, figures: dict[Path, str]) -> None:
-    print("\nWhere to look")
-    print(
-        table(
-            ("", ""),
-            [
-                (f"  {folder}", "the posterior, its settings and scores.json"),
-                *((f"  {path}", text) for path, text in figures.items()),
-            ],
-        ).lstrip("\n")
-    )
+    rows = [(f"  {path}", text) for path, text in figures.items()]
+    print(f"\nWhat to open\n{table(('', ''), rows)}".replace("\n\n  ", "\n  "))
     bayesnn = program_name()
     print("\nWhat to type next")
-    print(
-        "\n".join(
-            (
-                f"  {bayesnn} diagnose {folder}",
-                f"  {bayesnn} predict {folder} --out {folder / 'predictions.csv'}",
-                f"  {bayesnn} sample mlp --data breast_cancer",
-                f"  {bayesnn} sample --help",
-            )
-        )
-    )
+    print(f"  {bayesnn} report {folder}")
+    print(f"  {bayesnn} sample mlp --data my.csv --target price")
 
 
 COMMAND = Command(
     "demo",
-    "sample an MLP on diabetes and show what there is to see",
+    "sample an MLP on measurements of cell nuclei and show what there is to see",
     run_demo,
     groups={"Options": ("settings", DemoSettings)},
 )

@@ -81,11 +81,6 @@ class Preparation:
             )
 
 
-def split_rows(n: int, split: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test rows of one of the standard splits, 0..19."""
-    return Preparation(None, split, True).rows(n)
-
-
 def check_split_number(split: int, splits: int | None, subject: str = "The data") -> None:
     """Refuse a split that does not exist; `splits` None allows every non-negative integer."""
     whole = isinstance(split, int | np.integer) and not isinstance(split, bool)

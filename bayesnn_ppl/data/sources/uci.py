@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesnn_ppl.data.common.dataset import Dataset, assemble, content_hash
-from bayesnn_ppl.data.common.splits import SPLITS, check_split_number, split_rows
+from bayesnn_ppl.data.common.splits import SPLITS, Preparation, check_split_number
 from bayesnn_ppl.data.common.standardisation import Units
 from bayesnn_ppl.data.common.stored_files import VARIABLE, locate, read_archive, require_shapes
 
@@ -162,7 +162,7 @@ def load_uci(name: str, *, split: int, standardise: Units) -> Dataset:
     arrays = read_archive(path, tuple(shapes))
     require_shapes(arrays, shapes, path, "Lay out the file of the standard data set.")
     x, y = arrays["X"], arrays["y"]
-    rows = split_rows(len(x), split)
+    rows = Preparation(None, split, standardise).rows(len(x))
     if stored:
         for key in ("train_idx", "test_idx"):
             if arrays[key].min() < 0 or arrays[key].max() >= table.rows:
