@@ -15,7 +15,12 @@ from bayesnn_ppl.settings.jobs import job_from
 
 __all__ = ["FLAGS", "Flag", "settings_of_flags"]
 
-_MODELS = {"resnet20_frn_swish": "resnet20_frn"}
+# Its names of architectures that have another one here. Its plain `resnet20_frn` is of relu units.
+_MODELS = {
+    "resnet20_frn_swish": {"model": "resnet20_frn"},
+    "resnet20_frn": {"model": "resnet20_frn", "activation": "relu"},
+    "logistic_regression": {"model": "logistic"},
+}
 _SURFACE = (
     "it belongs to make_posterior_surface_plot.py: see `diagnostics.posterior_surface` and "
     "`plots.plot_surface` in Python, with draws of a run in place of checkpoints"
@@ -55,7 +60,9 @@ FLAGS: dict[str, Flag] = {
     "dir": Flag("as --out"),
     "dataset_name": Flag("as --set data=NAME; `yacht_2` is --set data=yacht --set split=2"),
     "subset_train_to": Flag("as --set subset=N", "subset"),
-    "model_name": Flag("as --set model=NAME; resnet20_frn_swish is resnet20_frn"),
+    "model_name": Flag(
+        "as --set model=NAME; resnet20_frn_swish is resnet20_frn, and logistic_regression is logistic"
+    ),
     "weight_decay": Flag("as --set prior_variance=1/V"),
     "temperature": Flag(
         "that of the whole posterior: as --set posterior_temperature=T", "posterior_temperature"
@@ -88,7 +95,7 @@ FLAGS: dict[str, Flag] = {
     "step_size_cycle_length_epochs": Flag("as --set steps_per_cycle=N, which counts steps"),
     "save_all_ensembled": Flag("as --set keep=weights, the default", switch=True),
     "ensemble_freq": Flag("as --set steps_per_draw=N, which counts steps"),
-    "optimizer": Flag("as --set optimiser=sgd or adamw"),
+    "optimizer": Flag("SGD is --set optimiser=sgd; Adam is adamw, the default"),
     "vi_sigma_init": Flag("as --set sigma_init=S", "sigma_init"),
     "vi_ensemble_size": Flag("as --set draws=N of the approximation", "draws"),
     "mean_init_checkpoint": _refused(
@@ -257,7 +264,7 @@ def _word(name: str, words: Mapping[str, str], setting: str) -> Callable[[_Given
 # Flags whose value is not that of the setting.
 _SINGLE: dict[str, Callable[[_Given, str], dict[str, Any]]] = {
     "dataset_name": _dataset,
-    "model_name": lambda _, text: {"model": _MODELS.get(text, text)},
+    "model_name": lambda _, text: _MODELS.get(text, {"model": text}),
     "weight_decay": lambda _, text: {"prior_variance": 1 / _number("weight_decay", text)},
     "use_float64": lambda *_: {"float64": True},
     "save_all_ensembled": lambda *_: {"keep": "weights"},
