@@ -61,7 +61,7 @@ FLAGS: dict[str, Flag] = {
     "dataset_name": Flag("as --set data=NAME; `yacht_2` is --set data=yacht --set split=2"),
     "subset_train_to": Flag("as --set subset=N", "subset"),
     "model_name": Flag(
-        "as --set model=NAME; resnet20_frn_swish is resnet20_frn, and logistic_regression is logistic"
+        "as --set model=NAME; resnet20_frn_swish is resnet20_frn, logistic_regression is logistic"
     ),
     "weight_decay": Flag("as --set prior_variance=1/V"),
     "temperature": Flag(
