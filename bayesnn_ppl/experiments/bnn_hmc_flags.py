@@ -15,12 +15,8 @@ from bayesnn_ppl.settings.jobs import job_from
 
 __all__ = ["FLAGS", "Flag", "settings_of_flags"]
 
-# Its names of architectures that have another one here. Its plain `resnet20_frn` is of relu units.
-_MODELS = {
-    "resnet20_frn_swish": {"model": "resnet20_frn"},
-    "resnet20_frn": {"model": "resnet20_frn", "activation": "relu"},
-    "logistic_regression": {"model": "logistic"},
-}
+_MODELS = {"resnet20_frn_swish": "resnet20_frn", "logistic_regression": "logistic"}
+_RELU = {"resnet20_frn": {"activation": "relu"}}  # that name is of swish units here
 _SURFACE = (
     "it belongs to make_posterior_surface_plot.py: see `diagnostics.posterior_surface` and "
     "`plots.plot_surface` in Python, with draws of a run in place of checkpoints"
@@ -60,9 +56,7 @@ FLAGS: dict[str, Flag] = {
     "dir": Flag("as --out"),
     "dataset_name": Flag("as --set data=NAME; `yacht_2` is --set data=yacht --set split=2"),
     "subset_train_to": Flag("as --set subset=N", "subset"),
-    "model_name": Flag(
-        "as --set model=NAME; resnet20_frn_swish is resnet20_frn, logistic_regression is logistic"
-    ),
+    "model_name": Flag("as --set model=NAME; resnet20_frn_swish is resnet20_frn"),
     "weight_decay": Flag("as --set prior_variance=1/V"),
     "temperature": Flag(
         "that of the whole posterior: as --set posterior_temperature=T", "posterior_temperature"
@@ -174,8 +168,7 @@ class _Given:
             return
         most = _whole("max_num_leapfrog_steps", self.given["max_num_leapfrog_steps"])
         if "trajectory_length" not in settings or "step_size" not in settings:
-            name = self.recipe.name
-            raise ValueError(f"--max_num_leapfrog_steps: `{name}` is not HMC. Leave it out.")
+            raise ValueError(f"--max_num_leapfrog_steps: `{self.recipe.name}` is not HMC. Drop it.")
         steps = math.ceil(settings["trajectory_length"] / settings["step_size"] - 1e-6)
         if steps > most:
             raise ValueError(
@@ -264,7 +257,7 @@ def _word(name: str, words: Mapping[str, str], setting: str) -> Callable[[_Given
 # Flags whose value is not that of the setting.
 _SINGLE: dict[str, Callable[[_Given, str], dict[str, Any]]] = {
     "dataset_name": _dataset,
-    "model_name": lambda _, text: _MODELS.get(text, {"model": text}),
+    "model_name": lambda _, text: {"model": _MODELS.get(text, text)} | _RELU.get(text, {}),
     "weight_decay": lambda _, text: {"prior_variance": 1 / _number("weight_decay", text)},
     "use_float64": lambda *_: {"float64": True},
     "save_all_ensembled": lambda *_: {"keep": "weights"},
