@@ -23,3 +23,9 @@ html_show_sourcelink = False
 html_show_search_summary = False
 html_copy_source = False
 html_show_copyright = False
+html_static_path = ["_static"]
+
+
+def setup(app):
+    """What Sphinx calls: tables of long names fit on a telephone."""
+    app.add_css_file("tables.css")

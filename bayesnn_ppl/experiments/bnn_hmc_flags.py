@@ -15,7 +15,8 @@ from bayesnn_ppl.settings.jobs import job_from
 
 __all__ = ["FLAGS", "Flag", "settings_of_flags"]
 
-_MODELS = {"resnet20_frn_swish": "resnet20_frn"}
+_MODELS = {"resnet20_frn_swish": "resnet20_frn", "logistic_regression": "logistic"}
+_RELU = {"resnet20_frn": {"activation": "relu"}}  # that name is of swish units here
 _SURFACE = (
     "it belongs to make_posterior_surface_plot.py: see `diagnostics.posterior_surface` and "
     "`plots.plot_surface` in Python, with draws of a run in place of checkpoints"
@@ -88,7 +89,7 @@ FLAGS: dict[str, Flag] = {
     "step_size_cycle_length_epochs": Flag("as --set steps_per_cycle=N, which counts steps"),
     "save_all_ensembled": Flag("as --set keep=weights, the default", switch=True),
     "ensemble_freq": Flag("as --set steps_per_draw=N, which counts steps"),
-    "optimizer": Flag("as --set optimiser=sgd or adamw"),
+    "optimizer": Flag("SGD is --set optimiser=sgd; Adam is adamw, the default"),
     "vi_sigma_init": Flag("as --set sigma_init=S", "sigma_init"),
     "vi_ensemble_size": Flag("as --set draws=N of the approximation", "draws"),
     "mean_init_checkpoint": _refused(
@@ -167,8 +168,7 @@ class _Given:
             return
         most = _whole("max_num_leapfrog_steps", self.given["max_num_leapfrog_steps"])
         if "trajectory_length" not in settings or "step_size" not in settings:
-            name = self.recipe.name
-            raise ValueError(f"--max_num_leapfrog_steps: `{name}` is not HMC. Leave it out.")
+            raise ValueError(f"--max_num_leapfrog_steps: `{self.recipe.name}` is not HMC. Drop it.")
         steps = math.ceil(settings["trajectory_length"] / settings["step_size"] - 1e-6)
         if steps > most:
             raise ValueError(
@@ -257,7 +257,7 @@ def _word(name: str, words: Mapping[str, str], setting: str) -> Callable[[_Given
 # Flags whose value is not that of the setting.
 _SINGLE: dict[str, Callable[[_Given, str], dict[str, Any]]] = {
     "dataset_name": _dataset,
-    "model_name": lambda _, text: {"model": _MODELS.get(text, text)},
+    "model_name": lambda _, text: {"model": _MODELS.get(text, text)} | _RELU.get(text, {}),
     "weight_decay": lambda _, text: {"prior_variance": 1 / _number("weight_decay", text)},
     "use_float64": lambda *_: {"float64": True},
     "save_all_ensembled": lambda *_: {"keep": "weights"},

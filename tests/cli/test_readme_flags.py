@@ -130,6 +130,10 @@ def test_another_value_is_another_setting():
     assert found == {"steps_per_draw": 200, "warmup": 2, "draws": 4}  # 20 minibatches of digits
     found, *_ = translated("sgd-imdb", "--optimizer=Adam")
     assert found == {"optimiser": "adamw"}
+    found, *_ = translated("sgd-cifar10", "--model_name=resnet20_frn")
+    assert found == {"model": "resnet20_frn", "activation": "relu"}  # ours is of swish units
+    found, *_ = translated("sgd-cifar10", "--model_name=logistic_regression")
+    assert found == {"model": "logistic"}
 
 
 @pytest.mark.parametrize(
