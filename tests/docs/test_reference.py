@@ -9,7 +9,9 @@ import bayesnn_ppl as bnn
 from tests.docs.reading import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
-HEAD = re.compile(r"### `(\w+)`\n\n\*\*Type\*\* [^\n]+ · (?:\*\*Default\*\* `([^`]+)`|\*\*Required\*\*)\n")
+HEAD = re.compile(
+    r"### `(\w+)`\n\n\*\*Type\*\* [^\n]+ · (?:\*\*Default\*\* `([^`]+)`|\*\*Required\*\*)\n"
+)
 RELATED = ("resume", "extend", "load")
 
 
