@@ -86,6 +86,7 @@ NOT_RUN = {
     "python3 -m venv .venv": "makes an environment, and the tests are in one",
     ". .venv/bin/activate": "changes the shell that it is typed into",
     "pip install bayesnn_ppl": "downloads",
+    "pip install 'bayesnn_ppl[cuda]'": "downloads",
     "pip install 'bayesnn_ppl[notebooks]'": "downloads",
     "pip install 'bayesnn_ppl[notebooks]' && jupyter lab course": "downloads, and serves",
     "jupyter lab course": "serves until it is ended; tests/notebooks runs the notebooks",
