@@ -45,6 +45,7 @@ autodoc_member_order = "bysource"
 # Light, dark and narrow, with fonts of the reader's own machine: nothing is fetched.
 html_theme = "furo"
 html_title = "bayesnn_ppl"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

@@ -75,8 +75,8 @@ def _page(notebook, title, name, pages):
         cell["metadata"]["mystnb"] = shown
     first = cells[0]["source"].split("\n", 1)
     run = (
-        f"*Shown as it was stored. To run it: {{download}}`{name} <../../../notebooks/{name}>`, "
-        "or all with* `bayesnn notebooks course`."
+        f"The outputs were stored with the notebook. To run it, {{download}}`download it "
+        f"<../../../notebooks/{name}>`, or get all of them by `bayesnn notebooks course`."
     )
     cells[0]["source"] = "\n".join([first[0], "", run, *first[1:]])
     # The lexer of the notebook's own kernel comes with IPython, which a page does not need.
@@ -130,9 +130,13 @@ def _title(notebook):
 
 
 def _summary(notebook):
-    """The first paragraph below the title."""
-    blocks = "".join(notebook["cells"][0]["source"]).split("\n\n")
-    return " ".join(blocks[1].split()) if len(blocks) > 1 else ""
+    """The first paragraph below the title, or the first point of what is learnt."""
+    blocks = "".join(notebook["cells"][0]["source"]).split("\n\n")[1:]
+    if blocks and not blocks[0].startswith("**"):
+        return " ".join(blocks[0].split())
+    points = re.search(r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", "\n\n".join(blocks), re.MULTILINE | re.DOTALL)
+    words = " ".join(points[1].split()).rstrip(";,.") if points else ""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _picture(notebook):
