@@ -12,6 +12,7 @@ from pathlib import Path
 
 _CAPTION = re.compile(r"\*(?!\*)(.+?)\*(?=\s*(?:\n\n|$))", re.DOTALL)
 _MARKUP = re.compile(r"[*`$\\{}]|\]\([^)]*\)|\[")
+_POINT = re.compile(r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LONGEST = 300  # characters of a figure's text, which is heard as a whole
 _WIDTH = 560  # pixels of a small picture, twice what it is shown at
 _FILES = "_generated/notebooks"
@@ -134,7 +135,9 @@ def _summary(notebook):
     blocks = "".join(notebook["cells"][0]["source"]).split("\n\n")[1:]
     if blocks and not blocks[0].startswith("**"):
         return " ".join(blocks[0].split())
-    points = re.search(r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", "\n\n".join(blocks), re.MULTILINE | re.DOTALL)
+    points = re.search(
+        r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", "\n\n".join(blocks), re.MULTILINE | re.DOTALL
+    )
     words = " ".join(points[1].split()).rstrip(";,.") if points else ""
     return f"{words[:1].upper()}{words[1:]}." if words else ""
 
