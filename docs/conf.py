@@ -29,6 +29,8 @@ nb_execution_mode = "off"
 # Sliders do nothing on a page, and their scripts would be fetched.
 nb_ipywidgets_js = {}
 nb_merge_streams = True
+# Without its menu MathJax makes no equation a stop of the keyboard.
+mathjax3_config = {"options": {"enableMenu": False}}
 
 # What is copied is what is typed.
 copybutton_prompt_text = "$ "

@@ -10,8 +10,9 @@ import json
 import re
 from pathlib import Path
 
-_CAPTION = re.compile(r"\*(?!\*)(.+?)\*(?=\s*(?:\n\n|$))", re.DOTALL)
-_MARKUP = re.compile(r"[*`$\\{}]|\]\([^)]*\)|\[")
+# A paragraph in italics, or one that begins with bold words.
+_CAPTION = re.compile(r"\*(?!\*)(.+?)\*(?=\s*(?:\n\n|$))|(\*\*.+?)(?=\n\n|$)", re.DOTALL)
+_MARKUP = re.compile(r"\\(?:mathcal|mathrm|text|[,;!])|[*`$\\{}]|\]\([^)]*\)|\[")
 _POINT = re.compile(r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LONGEST = 300  # characters of a figure's text, which is heard as a whole
 _WIDTH = 560  # pixels of a small picture, twice what it is shown at
@@ -114,12 +115,13 @@ def _linked(text, pages):
 
 
 def _alternative(after, title, number):
-    """What is said in place of a figure: its caption, which is the italics that follow it."""
-    text = "".join(after["source"]).strip() if after and after["cell_type"] == "markdown" else ""
-    caption = _CAPTION.match(text)
+    """What is said in place of a figure: the caption that follows it."""
+    is_text = after is not None and after["cell_type"] == "markdown"
+    is_caption = is_text and "exercise" not in after["metadata"].get("tags", [])
+    caption = _CAPTION.match("".join(after["source"]).strip()) if is_caption else None
     if caption is None:
         return f"Figure {number} of the lesson {title}"
-    words = " ".join(_MARKUP.sub("", caption[1]).split())
+    words = " ".join(_MARKUP.sub("", caption[1] or caption[2]).split())
     if len(words) > _LONGEST:
         words = words[:_LONGEST].rsplit(" ", 1)[0] + " ..."
     return words
