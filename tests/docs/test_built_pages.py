@@ -144,6 +144,16 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_outside(pages):
     assert faults_of(pages) == []
 
 
+def test_the_checks_see_a_fault(tmp_path):
+    text = '<a href="menu.html"></a><article><img src="a.png"><a href="no.html#x"></a></article>'
+    (tmp_path / "page.html").write_text(text + '<script src="https://example.org/a.js"></script>')
+    page = Addresses((tmp_path / "page.html").read_text())
+    assert page.untold == ["a.png"] and page.inner == ["no.html#x"]
+    faults = "\n".join(faults_of({(tmp_path / "page.html").resolve(): page}))
+    for words in ("a.png is not", "no.html#x is not", "menu.html is not", "loads https://"):
+        assert words in faults
+
+
 def test_every_image_says_what_it_shows(pages):
     untold = {path.name: page.untold for path, page in pages.items() if page.untold}
     assert untold == {}
