@@ -67,7 +67,10 @@ def _report(docs):
     import gap
 
     data, posterior = gap.sampled()
-    words = {"command": "python docs/figures/gap.py", "data": "a network of 16 units on `gap`"}
+    words = {
+        "command": "python docs/figures/gap.py",
+        "data": "a network of 16 units on the data set gap",
+    }
     return bnn.report.page({"gap": posterior}, *data.test, train=data.train, words={"gap": words})
 
 
