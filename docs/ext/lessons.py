@@ -14,6 +14,10 @@ from pathlib import Path
 _CAPTION = re.compile(r"\*(?!\*)(.+?)\*(?=\s*(?:\n\n|$))|(\*\*.+?)(?=\n\n|$)", re.DOTALL)
 _MARKUP = re.compile(r"\\(?:mathcal|mathrm|text|[,;!])|[*`$\\{}]|\]\([^)]*\)|\[")
 _POINT = re.compile(r"^[-*] (.+?)(?=\n[-*] |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+# What is a link already comes first, and stays as it is.
+_NAMED = re.compile(
+    r"\[[^\]]*\]\([^)]*\)|\*\*(?P<bold>\d\d) [^*]+\*\*|\bnotebooks? (?P<plain>\d\d)\b"
+)
 _LONGEST = 300  # characters of a figure's text, which is heard as a whole
 _WIDTH = 560  # pixels of a small picture, twice what it is shown at
 _FILES = "_generated/notebooks"
@@ -64,6 +68,7 @@ def _page(notebook, title, name, pages):
         tags = cell["metadata"].get("tags", [])
         if cell["cell_type"] == "markdown":
             cell["source"] = _linked(text, pages)
+        if cell["cell_type"] != "code":
             continue
         cell["outputs"] = [_still(output) for output in cell["outputs"] if not _is_live(output)]
         shown = {}
@@ -106,12 +111,10 @@ def _linked(text, pages):
     """Other lessons that a text names, "notebook 04" or "**04 Title**", as links."""
 
     def link(found):
-        page = pages.get(found["number"])
+        page = pages.get(found["bold"] or found["plain"])
         return f"[{found[0]}]({page})" if page else found[0]
 
-    text = re.sub(r"(?<![\[\w])\*\*(?P<number>\d\d) [^*]+\*\*(?!\])", link, text)
-    text = re.sub(r"(?<![\[\w])notebooks? (?P<number>\d\d)\b(?!\])", link, text)
-    return text.replace("](../docs/", "](../../")
+    return _NAMED.sub(link, text).replace("](../docs/", "](../../")
 
 
 def _alternative(after, title, number):
