@@ -95,7 +95,9 @@ lint: $(STAMP)  ## ruff, mypy and the import contracts
 	@$(BIN)/lint-imports
 
 docs: $(STAMP)  ## the documentation in docs/_build/html, warnings as errors, tried in a browser
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+# Every page is written again: one of an earlier build could be without a source, or with an old menu.
+	@rm -rf docs/_build/html
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	@$(BIN)/python -m pytest -q -m built_docs tests/docs
 
 bench: $(STAMP)  ## the benchmarks (long; wants a quiet machine)
