@@ -1,6 +1,6 @@
 """The figures of the performance page, drawn from the results that its tables are made from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
@@ -34,7 +34,7 @@ def _is_ours(name: str) -> bool:
     return name.startswith(("`kernels", "`bnn"))
 
 
-def _dots(axis: Any, found: Mapping[str, list[float]], cases: str, most: float) -> None:
+def _dots(axis: Any, found: dict[str, list[float]], cases: str, most: float) -> None:
     """One line a contender with a full dot for the first case and an open one for the second."""
     for place, (name, values) in enumerate(reversed(found.items())):
         colour = palette(OURS if _is_ours(name) else THEIRS)
@@ -104,7 +104,12 @@ def equal_time() -> Any:
         best = min(rows[name]["nll"] for name in tables.HARD)
         for name, (marker, colour) in reversed(styles.items()):
             label = _plain(tables.HARD[name]) if place == 0 else None
-            look = {"color": palette(colour), "label": label, "clip_on": False, "zorder": 3}
+            look: dict[str, Any] = {
+                "color": palette(colour),
+                "label": label,
+                "clip_on": False,
+                "zorder": 3,
+            }
             axis.plot(rows[name]["nll"] - best, place, marker, ms=8, alpha=0.9, **look)
     seconds = [rows["bde"]["seconds"] for rows in found.values()]
     labels = [f"{name}, {s:.0f} s" for name, s in zip(found, seconds, strict=True)]
