@@ -129,7 +129,7 @@ def main(
         "/ raw grad >12.2f",
         "least/least >13.2f",
     )
-    record = Record(out, settings={"leapfrogs": LEAPFROGS, "weights": 3_051, "repeats": repeats})
+    record = Record(out)
     for count in rows:
         draws = int(np.clip(200_000 // count, 20, 1000))
         seconds = in_turns(contenders(count, draws), repeats)
