@@ -127,7 +127,7 @@ def print_table(rows: list[dict[str, Any]], data_name: str) -> None:
 
 
 def markdown_table(rows: list[dict[str, Any]], names: Sequence[str]) -> str:
-    """One table of all data sets, as docs/performance.md has it: the best sum of NLLs first."""
+    """One table of all data sets for the notebook of the docs: the best sum of NLLs first."""
 
     def pair(mean: float | None, error: float | None, digits: int) -> str:
         if mean is None or not np.isfinite(mean):

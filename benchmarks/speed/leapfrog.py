@@ -1,6 +1,7 @@
 """What a leapfrog of our HMC costs: its time over that of the gradient it cannot do without.
 
     python -m benchmarks leapfrog [--rows 100 1000] [--leapfrogs 50 500] [--repeats 21]
+        [--out benchmarks/results/leapfrog.json]
 
 One chain on a 50-50 tanh MLP with eight inputs (3 051 weights), a fixed step, the same density for
 all. Everything a draw needs is included: momenta, the accept step, the draws kept. The contenders
@@ -20,6 +21,7 @@ column) is the steadier one.
 import statistics
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,6 +32,7 @@ from numpyro.infer.util import initialize_model
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
+from benchmarks.harness.records import Record
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import Run, in_turns, median_ratio, timed
 from benchmarks.speed.baselines import gradient_scan, numpyro_hmc, sine_rows, tanh_network
@@ -104,13 +107,19 @@ def main(
     rows: tuple[int, ...] = (100, 1_000),
     leapfrogs: tuple[int, ...] = (50, 500),
     repeats: int = 21,
+    out: Path | None = None,
 ) -> None:
-    """Print one table per number of rows and of leapfrogs."""
+    """Print one table per number of rows and of leapfrogs.
+
+    Args:
+        out: a JSON file for the figures.
+    """
     warnings.simplefilter("ignore", FutureWarning)
     table = Table(
         "N >6", "leapfrogs >10", " <1", "contender <15", "us/leapfrog >12.1f",
         "/ raw grad >11.3f", "/ flat >8.3f", "least/least >12.3f",
     )  # fmt: skip
+    record = Record(out)
     for count in rows:
         for length in leapfrogs:
             # A tenth of a second or so for each turn.
@@ -118,8 +127,15 @@ def main(
             turns = in_turns({name: run for name, (run, _) in runs.items()}, repeats)
             seconds = {n: [value / runs[n][1] for value in values] for n, values in turns.items()}
             raw, flat = seconds["raw gradient"], seconds["raw, flat"]
-            for name, values in seconds.items():
-                table.row(
-                    count, length, None, name, 1e6 * statistics.median(values),
-                    median_ratio(values, raw), median_ratio(values, flat), min(values) / min(raw),
-                )  # fmt: skip
+            found = {
+                name: {
+                    "microseconds": 1e6 * statistics.median(values),
+                    "over raw gradient": median_ratio(values, raw),
+                    "over flat": median_ratio(values, flat),
+                    "least over least": min(values) / min(raw),
+                }
+                for name, values in seconds.items()
+            }
+            record[f"N = {count}, {length} leapfrogs"] = found
+            for name, row in found.items():
+                table.row(count, length, None, name, *row.values())

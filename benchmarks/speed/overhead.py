@@ -1,16 +1,18 @@
-"""What the runner costs: time per leapfrog over the same NumPyro kernel in a bare `lax.scan`.
+"""What a leapfrog costs: ours, NumPyro's and BlackJAX's, over the gradient that each needs.
 
     python -m benchmarks overhead [--rows 100 1000 10000] [--repeats 7]
+        [--out benchmarks/results/overhead.json]
 
 One chain of HMC with 50 leapfrogs a draw and no adaptation, on a 50-50 tanh MLP with eight
 inputs (3 051 weights). The contenders take turns, and the medians over the repeats are compared:
 the machine's speed drifts by more than the differences of interest.
 
 * raw gradient: `jit(scan(grad(potential energy)))`, the floor;
-* bare scan: `kernel.sample` in a `lax.scan` that collects positions;
-* bayesnn_ppl: `sample`, its sampling phase; compiled before;
-* numpyro MCMC: `MCMC.run` of the same number of draws, as a user calls it, which compiles at
-  every call;
+* bare scan: `kernel.sample` of NumPyro's HMC in a `lax.scan` that collects positions;
+* bayesnn_ppl: that kernel under `sample`, its sampling phase; compiled before;
+* bayesnn_ppl HMC: the same of our own HMC;
+* numpyro MCMC: `MCMC.run` of the same number of draws, as a user calls it, with compilation;
+* numpyro MCMC, again: a second `run` of one `MCMC`, which has compiled before;
 * BlackJAX: its HMC kernel in a `lax.scan`.
 """
 
@@ -18,6 +20,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import blackjax
@@ -29,6 +32,7 @@ from numpyro.infer import MCMC
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
+from benchmarks.harness.records import Record
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns, median_ratio, timed
 from benchmarks.speed.baselines import gradient_scan, numpyro_hmc, sine_rows, tanh_network
@@ -39,7 +43,7 @@ MODEL = tanh_network()
 
 
 def make_kernel() -> Any:
-    """The kernel that all contenders but BlackJAX run."""
+    """NumPyro's kernel, with a fixed step."""
     return numpyro_hmc(MODEL, STEP_SIZE, LEAPFROGS)
 
 
@@ -71,42 +75,74 @@ def contenders(rows: int, draws: int) -> dict[str, Callable[[], float]]:
 
         return jax.lax.scan(step, state, jax.random.split(key, draws))
 
-    def runner() -> float:
-        posterior = bnn.sample(make_kernel(), x, y, warmup=2, draws=draws, chains=1, progress=False)
-        return float(posterior.provenance["seconds"]["sample"])
+    ours = bnn.kernels.HMC(
+        MODEL, step_size=STEP_SIZE, num_leapfrogs=LEAPFROGS, jitter=0.0, adapt_step_size=False
+    )
 
-    def numpyro_mcmc() -> float:
-        mcmc = MCMC(make_kernel(), num_warmup=0, num_samples=draws, progress_bar=False)
+    def runner(kernel: Any) -> Callable[[], float]:
+        def run() -> float:
+            posterior = bnn.sample(kernel, x, y, warmup=2, draws=draws, chains=1, progress=False)
+            return float(posterior.provenance["seconds"]["sample"])
+
+        run()  # compiles
+        return run
+
+    def numpyro_mcmc() -> Any:
+        return MCMC(make_kernel(), num_warmup=0, num_samples=draws, progress_bar=False)
+
+    def numpyro_run(mcmc: Any) -> float:
         began = time.perf_counter()
         mcmc.run(jax.random.key(0), x, y)
         jax.block_until_ready(mcmc.get_samples())
         return time.perf_counter() - began
 
-    runner()  # compiles
+    numpyro_run(compiled := numpyro_mcmc())
     return {
         "raw gradient": timed(gradient_scan(jax.grad(potential), draws * LEAPFROGS), position),
         "bare scan": timed(bare_scan, state, jnp.asarray(x), jnp.asarray(y)),
-        "bayesnn_ppl": runner,
-        "numpyro MCMC": numpyro_mcmc,
+        "bayesnn_ppl": runner(kernel),
+        "bayesnn_ppl HMC": runner(ours),
+        "numpyro MCMC": lambda: numpyro_run(numpyro_mcmc()),
+        "numpyro MCMC, again": lambda: numpyro_run(compiled),
         "BlackJAX": timed(black_scan, black.init(position), jax.random.key(0)),
     }
 
 
-def main(*, rows: tuple[int, ...] = (100, 1_000, 10_000), repeats: int = 7) -> None:
-    """Print one table per number of rows."""
+def main(
+    *,
+    rows: tuple[int, ...] = (100, 1_000, 10_000),
+    repeats: int = 7,
+    out: Path | None = None,
+) -> None:
+    """Print one table per number of rows.
+
+    Args:
+        out: a JSON file for the figures.
+    """
     warnings.simplefilter("ignore", FutureWarning)
     table = Table(
         "N >6",
         " <1",
-        "contender <15",
-        "us/leapfrog >12.1f",
+        "contender <20",
+        "us/leapfrog >11.1f",
         "/ bare scan >13.2f",
         "/ raw grad >12.2f",
+        "least/least >13.2f",
     )
+    record = Record(out)
     for count in rows:
         draws = int(np.clip(200_000 // count, 20, 1000))
         seconds = in_turns(contenders(count, draws), repeats)
-        for name, values in seconds.items():
-            microseconds = 1e6 * statistics.median(values) / (draws * LEAPFROGS)
-            ratios = (median_ratio(values, seconds[o]) for o in ("bare scan", "raw gradient"))
-            table.row(count, None, name, microseconds, *ratios)
+        bare, raw = seconds["bare scan"], seconds["raw gradient"]
+        found = {
+            name: {
+                "microseconds": 1e6 * statistics.median(values) / (draws * LEAPFROGS),
+                "over bare scan": median_ratio(values, bare),
+                "over raw gradient": median_ratio(values, raw),
+                "least over least": min(values) / min(raw),
+            }
+            for name, values in seconds.items()
+        }
+        record[str(count)] = {"draws": draws, "contenders": found}
+        for name, row in found.items():
+            table.row(count, None, name, *row.values())

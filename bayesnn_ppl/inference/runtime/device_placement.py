@@ -50,7 +50,7 @@ def place_chains(
 
     Several chains of one CPU device run one after another: batching them is slower there (small
     matrices), and in lockstep every chain waits for the longest tree. A model with one matrix
-    product at most, a linear model, is the exception: see docs/performance.md for both.
+    product at most, a linear model, is the exception: see docs/laboratory/speed.md for both.
 
     On an accelerator they run in one batch, or, where the gradients of all would not fit into its
     free memory, in the largest batches that do, one after another.
@@ -103,8 +103,9 @@ def members_together(
     """How members of one device are trained on minibatches like x, y: by "vmap" or by "map".
 
     On a CPU a batch of members is faster where starting a product costs more than making it:
-    small networks on small minibatches, see docs/performance.md. Members that may stop early run
-    one after another there: in a batch those that have stopped cost what the others do.
+    small networks on small minibatches, see docs/laboratory/approximations.md. Members that may
+    stop early run one after another there: in a batch those that have stopped cost what the
+    others do.
     """
     if mesh.devices.flat[0].platform != "cpu":
         return "vmap"

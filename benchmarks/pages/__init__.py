@@ -1,0 +1,1 @@
+"""Figures and tables of the documentation, made from stored results."""
