@@ -105,9 +105,9 @@ def distance_to_reference(posterior: Any, reference: str | ReferencePosterior) -
     much other, `mean_difference` and `spread` say.
 
     Args:
-        posterior: a `Posterior` of `reference.model()` on `reference.data().train`; its probe is
-            used where it is `data().test`, else it predicts there. Or function values of another
-            library, output -> (chain, draw, N, ...), in the units of standardised targets.
+        posterior: a `Posterior` of `reference.model()` on `reference.data().train`. Its probe
+            inputs are used if they are `data().test`, else it predicts there. Or function values of
+            another library, output -> (chain, draw, N, ...), in the units of standardised targets.
         reference: the name of a reference posterior, or one that was loaded.
 
     Returns:

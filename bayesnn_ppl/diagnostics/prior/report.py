@@ -172,7 +172,7 @@ def _of_quantity(found: PriorPredictive) -> list[str]:
             f"Draws are functions of the input: {share} of their variance is a constant for each "
             "draw, the rest changes with the input."
         ]
-    noise = "" if found.noise_sd is None else f", beside noise of sd {found.noise_sd:.3g} (median)"
+    noise = "" if found.noise_sd is None else f", with noise of sd {found.noise_sd:.3g} (median)"
     words.append(
         f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the model's units of `y`."
     )

@@ -52,7 +52,7 @@ def configurational_temperature(
         posterior: with its model and its weights, of any sampler.
         x, y: the data of the run, as `sample` was given them.
         gradients: at how many draws, evenly spaced; each passes over the data once.
-        rows: rows drawn anew for each gradient in place of all.
+        rows: rows drawn again for each gradient, instead of all.
         centre: c, see `configurational_series`.
         level: probability that the intervals of all arrays hold.
         parts: of the run, for the temperature over time.

@@ -196,7 +196,7 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
             + less
             + ", raise the batch size, or take a gradient with less noise (control variates, SVRG)"
             + (
-                "; the other arrays bear this step, so a preconditioner helps as well."
+                "; the step suits the other arrays, so a preconditioner helps as well."
                 if some
                 else "."
             )

@@ -24,8 +24,8 @@ def judge_exploration(
         chains: how many there are.
         starts: `status`, `median` and `sentence` of `dispersion_of_starts`; {} where the starts
             are not known.
-        functions: whether function values of the draws are known, which the starts could be held
-            against.
+        functions: whether function values of the draws are known, which the starts could be
+            compared with.
     """
     missed = (
         f"a region that takes one start in ten is missed by {_all(chains)} in "
@@ -59,7 +59,7 @@ def judge_exploration(
     if spread == "not judged":
         sentence = (
             "No function values are known, and how far apart chains started is seen in those: give "
-            "the model and rows, or sample with a probe."
+            "the model and rows, or sample with probe inputs."
         )
         if functions:
             sentence = (

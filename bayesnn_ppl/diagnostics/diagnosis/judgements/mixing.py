@@ -183,7 +183,7 @@ def _apart(sampler: Summary) -> list[Finding]:
     return [
         (
             "passed",
-            f"{names[0].upper()}{names[1:]} {'stands' if alone else 'stand'} apart from the others "
+            f"{names[0].upper()}{names[1:]} {'differs' if alone else 'differ'} from the others "
             f"in function space: without {'it' if alone else 'them'} the largest R-hat of the "
             f"outputs concerned is {sampler['rhat_without_apart']:.3f}. It may have found another "
             "mode or not yet the right one: compare log densities, warm up for longer, and leave a "

@@ -77,7 +77,7 @@ def prior_curvature(
 
     Raises:
         ValueError: parameters are coupled by the prior where they must not be, or a curvature is
-            not positive with nothing to stand in for it.
+            not positive and has no replacement.
     """
     generator = np.random.default_rng(0)
     signs = np.where(generator.random(centre.shape) < 0.5, -1.0, 1.0).astype(centre.dtype)
