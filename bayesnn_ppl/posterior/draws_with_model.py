@@ -74,7 +74,7 @@ class DrawsWithModel(StoredDraws):
         Args:
             x: inputs (N, ...); None for those of the probe inputs.
             y: targets (N, ...), in the units the model was given. The density is per data unit,
-                as that of `Prediction.log_prob`. None, with `x` None, for those of the probe.
+                as that of `Prediction.log_prob`. None, with `x` None, for those kept.
             memory: bytes that intermediate arrays may take, about.
         """
         prediction = self.predict(x, memory=memory)

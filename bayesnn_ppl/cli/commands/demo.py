@@ -292,7 +292,7 @@ def _print_next(folder: Path, figures: dict[Path, str]) -> None:
 
 COMMAND = Command(
     "demo",
-    "sample an MLP on diabetes and show what there is to see",
+    "sample an MLP on diabetes and show the results",
     run_demo,
     groups={"Options": ("settings", DemoSettings)},
 )

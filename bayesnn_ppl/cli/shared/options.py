@@ -223,8 +223,7 @@ def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
 def model_file(shown: str = "none") -> Any:
     """The setting `model` of commands for runs that are there."""
     return setting(
-        "the .py file of the run, where it was made with one: code is never started from a stored "
-        "path",
+        "the .py file of the run's model, if it has one: code is never run from a stored path",
         metavar="FILE.py",
         unit="path",
         shown=shown,

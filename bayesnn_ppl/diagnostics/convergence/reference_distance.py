@@ -79,7 +79,7 @@ class ReferenceDistance:
             f"are {_LARGEST_RHAT} and {_FEWEST:.0f})"
         }.get(self.verdict, "")
         lines = [
-            f"Against the reference posterior {self.reference}: {self.verdict}{reason}",
+            f"Compared with the reference posterior {self.reference}: {self.verdict}{reason}",
             f"  largest difference   {self.largest:.1f} standard errors, {self.where} "
             f"({self.comparisons} comparisons allow {self.allowed:.1f})",
             f"  means                off by {self.mean_difference:.3f} posterior sd at most",

@@ -181,7 +181,7 @@ def check_keep(
     y = check_targets(given[1], "the probe targets", float64=float64)
     if y.shape != tuple(fn.shape()):
         raise ValueError(
-            f"`y` of the probe has shape {y.shape}, but the model predicts shape "
+            f"`y` at the probe inputs has shape {y.shape}, but the model predicts shape "
             f"{tuple(fn.shape())} at the probe inputs."
         )
     check_support(fn, y, "the probe targets")

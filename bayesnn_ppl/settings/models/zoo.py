@@ -188,7 +188,7 @@ def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None
             flag = key.replace("_", "-")
             raise ValueError(
                 f"The model `{name}` has no option --{flag}: it is fixed there. "
-                "`bayesnn models` shows what each model can be told."
+                "`bayesnn models` shows the options of each model."
             )
         arguments[key] = tuple(value) if isinstance(value, list) else value
     model = make(**arguments)

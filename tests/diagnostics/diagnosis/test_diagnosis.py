@@ -157,7 +157,7 @@ FAULTS = [
     ),
     (constant, {}, {}, GOOD, ["All 30 function outputs"], {}),
     (frozen_apart, {}, {}, BAD, [], {}),
-    (untouched, {"chains": 1}, {}, UNKNOWN, ["One chain only"], {}),
+    (untouched, {"chains": 1}, {}, UNKNOWN, ["only one chain"], {}),
     (untouched, SLOWER, {}, BAD, ["do not give the same predictions"], {}),
     (untouched, SLOW, {}, "approximate", [], {}),
     (untouched, {"draws": 3}, {}, UNKNOWN, ["too few for any measure"], {}),
@@ -251,7 +251,7 @@ def test_non_finite_draws(bad, where):
 def test_too_few_draws():
     found = diagnosed(*healthy(draws=60))
     assert found.status in ("approximate", "not converged")
-    assert "draws a chain would be needed (now 60)" in found.verdict
+    assert "draws per chain are needed (now 60)" in found.verdict
     fewest = min(
         summary[key]
         for summary in found.functions.values()
@@ -379,5 +379,5 @@ def test_refusals():
         diagnosed(functions, weights, {**stats, "max_tree_depth": 10})
     with pytest.raises(TypeError, match="complex"):
         diagnosed(functions, {"tau": np.zeros((4, 500), complex)}, stats)
-    with pytest.raises(ValueError, match="what is of use"):
+    with pytest.raises(ValueError, match="what is useful"):
         diagnosed(functions, weights, stats, rhat_limit=1.0)

@@ -65,7 +65,7 @@ def prior_curvature(
 
     Where the negative Hessian of a prior without couplings is not positive, as in the tails of
     a Student t or, being 0, of a Laplace prior, that of the Gaussian which touches the prior
-    at w stands in: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
+    at w is used: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
     sides of 0, and never narrower than the prior (Palmer et al., 2006).
 
     Args:
