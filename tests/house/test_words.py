@@ -1,7 +1,7 @@
 """Plain English wherever a user reads: words of a private dialect, and what to write instead.
 
-Looked at are the pages, the notebooks' text, and the docstrings and messages of the library. Code,
-links and what is between backticks are not: a name stays what it is.
+The test reads the pages, the text of the notebooks, and the docstrings and messages of the library.
+It ignores code, inline code and the targets of links, because names do not change.
 """
 
 import ast

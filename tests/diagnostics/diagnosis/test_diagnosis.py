@@ -138,7 +138,7 @@ DEPTH, TARGET = {"max_tree_depth": 10}, {"target_acceptance": 0.8}
 BAD, GOOD, UNKNOWN = "not converged", "converged", "not judged"
 # What was done to a run, how its draws are made, what is known of it; status, words, figures.
 FAULTS = [
-    (shifted, {}, {}, BAD, ["Chain 2 stands apart"], {"apart_chains": [2]}),
+    (shifted, {}, {}, BAD, ["Chain 2 differs from the others"], {"apart_chains": [2]}),
     (spread, {}, {}, BAD, [], {"apart_chains": [1]}),
     (stuck, {}, {}, BAD, ["Chain 3 is stuck (0 % of its draws differ"], {"stuck_chains": [3]}),
     (stuck, {}, {}, BAD, [], {"moved_share": [1.0, 1.0, 1.0, 0.0]}),
