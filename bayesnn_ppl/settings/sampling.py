@@ -200,8 +200,8 @@ def until(settings: EndingSettings, *, probe: bool) -> dict[str, Any] | None:
     asked = [f"--{names[k].replace('_', '-')}" for k in given if k != "max_time"]
     if asked and not probe:
         raise ValueError(
-            f"{' and '.join(asked)} needs the function values that a run keeps at its probe "
-            "inputs, and this run keeps none (--probe-rows 0). Use --max-time, or set --probe-rows."
+            f"{' and '.join(asked)} cannot be checked: this run keeps no function values at probe "
+            "inputs (--probe-rows 0). Use --max-time, or set --probe-rows."
         )
     return given or None
 

@@ -55,7 +55,7 @@ def test_a_run_without_a_probe_is_not_watched(tmp_path, capsys):
     assert main([*SAMPLE, "--probe-rows", "0", "--max-time", "0.001", "--out", str(run)]) == 1
     capsys.readouterr()
     assert main(["resume", str(run), "--until-rhat", "1.01", "--until-ess", "9"]) == 1
-    assert "--until-rhat and --until-ess would watch" in capsys.readouterr().err
+    assert "--until-rhat and --until-ess cannot be checked" in capsys.readouterr().err
 
 
 def test_what_reaches_the_library():
