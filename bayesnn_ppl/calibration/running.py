@@ -147,7 +147,7 @@ def calibrate(
     if ready.summary.local:
         raise ValueError(
             f"The model has latent sites of single rows, {list(ready.summary.local)}: "
-            "their function values at a probe are not defined. Integrate them out."
+            "their function values at probe inputs are not defined. Integrate them out."
         )
     measures = Quantities(
         truth_model, own, ready.summary, all_inputs, points, quantities or {}, float64=float64

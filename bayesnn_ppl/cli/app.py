@@ -14,7 +14,7 @@ Bayesian neural networks as NumPyro models.
 
   bayesnn demo                         a first posterior in about a minute
   bayesnn sample mlp --data diabetes   draw from a posterior, diagnose and save it
-  bayesnn sample hmc --help            what one kernel can be told
+  bayesnn sample hmc --help            the options of one kernel
   bayesnn sample nuts my_model.py --data my.csv --target price
 """
 _EPILOGUE = """\
@@ -24,10 +24,10 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage. Errors are one sentence on
 
 # Command -> module of `commands`, name there ("" where its first word is a method), what it is for.
 COMMANDS = {
-    "demo": ("demo", "COMMAND", "sample an MLP on diabetes and show what there is to see"),
+    "demo": ("demo", "COMMAND", "sample an MLP on diabetes and show the results"),
     "sample": ("sample", "", "draw from a posterior by a kernel, diagnose and save it"),
     "fit": ("fit", "", "approximate a posterior, judge and save it"),
-    "prior": ("prior", "COMMAND", "draw from the prior of a model, and say what it means"),
+    "prior": ("prior", "COMMAND", "draw from the prior of a model, and describe its functions"),
     "calibrate": (
         "calibrate",
         "",
@@ -40,11 +40,11 @@ COMMANDS = {
     "compare": ("compare", "COMMAND", "score saved runs on the same rows"),
     "report": ("reporting", "REPORT", "write a page about saved runs"),
     "watch": ("reporting", "WATCH", "serve the page of a run in progress"),
-    "gallery": ("reporting", "GALLERY", "write a page on which samplers move"),
+    "gallery": ("reporting", "GALLERY", "write a page of animated samplers"),
     "predict": ("predict", "COMMAND", "predict with a saved run, as CSV"),
     "resume": ("saved_runs", "RESUME", "continue a run that was ended early"),
     "extend": ("saved_runs", "EXTEND", "make more draws of a run"),
-    "check": ("saved_runs", "CHECK", "say whether a run on disk is whole"),
+    "check": ("saved_runs", "CHECK", "check whether a run on disk is complete and undamaged"),
     "doctor": (
         "doctor",
         "COMMAND",
@@ -135,8 +135,8 @@ def _methods_app(name: str, module: Any, *chosen: str) -> App:
         help_format="plaintext",
         version_flags=[],
         usage=f"Usage: bayesnn {name} [{word}] [MODEL] [OPTIONS]",
-        help_epilogue=f"`bayesnn {name} {word} --help` shows what each can be told; without a "
-        f"{word} it is {usual}.",
+        help_epilogue=f"`bayesnn {name} {word} --help` shows its options. The default {word} is "
+        f"{usual}.",
     )
     for method in module.words():
         app.command(command_app(module.command(method), listed_only=method not in chosen))

@@ -81,7 +81,7 @@ def _parse(given: list[str]) -> tuple[Callable[[], Any], Any]:
     if first.startswith("-"):
         if first not in ("--help", "-h", "--version"):
             name = first.split("=")[0]
-            _refuse("", f"`{name}` must stand after a command: `bayesnn COMMAND {name}`")
+            _refuse("", f"`{name}` must come after a command: `bayesnn COMMAND {name}`")
     elif first not in COMMANDS:
         _refuse("", f"There is no command `{first}`. {near_misses(first, COMMANDS)}")
     app, words, options = app_for(given)
@@ -102,7 +102,7 @@ def _parse(given: list[str]) -> tuple[Callable[[], Any], Any]:
 
 
 def _command(words: list[str]) -> str:
-    """The words that stand for the command, such as `sample hmc`."""
+    """The words of the command, such as `sample hmc`."""
     return " ".join(words[:2] if words[0] in METHODS else words[:1])
 
 

@@ -159,7 +159,7 @@ def html_table(
 ) -> str:
     """A table for a notebook, without colours: a notebook's own are light or dark.
 
-    Words stand to the left, and so does the first column; under a header the others to the right.
+    Words are left-aligned, and so is the first column; under a header the others are right-aligned.
     """
 
     def line(cells: Sequence[str], tag: str) -> str:

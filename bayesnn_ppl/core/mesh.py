@@ -101,7 +101,7 @@ def _check_processes(mesh: Mesh) -> None:
         )
     if owners != sorted(owners) or owners[0] != 0:
         raise ValueError(
-            "The devices of the mesh must stand in the order of their processes along the chain "
+            "The devices of the mesh must be in the order of their processes along the chain "
             "axis, process 0 first, as `device_mesh(chain, data)` puts them."
         )
 

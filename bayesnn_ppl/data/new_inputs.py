@@ -72,7 +72,7 @@ def _matched(table: Any, names: list[str] | None) -> np.ndarray:
     """The features of a table, in the order of training."""
     if not names:
         raise ValueError(
-            "The run does not know the names of its features, and the columns of a table may stand "
+            "The run does not know the names of its features, and the columns of a table may be "
             "in another order. `data.transform(table)` of the data set that it was trained on "
             "matches them by name; predict at its result, without `raw`."
         )

@@ -27,5 +27,5 @@ def value_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def cut(name: str, width: int) -> str:
-    """The end of a name tells more than its beginning: the index stands there."""
+    """The end of a name tells more than its beginning, because it holds the index."""
     return name if len(name) <= width else "…" + name[-(width - 1) :]

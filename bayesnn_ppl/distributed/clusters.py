@@ -25,7 +25,7 @@ def connected(cluster: Any, workers: int) -> Iterator[Any]:
             there are cores for.
 
     Raises:
-        TypeError, ValueError: it is none of these, or the scheduler does not answer.
+        TypeError, ValueError: it is not one of these, or the scheduler does not answer.
         ImportError: dask-jobqueue is not installed.
     """
     from distributed import Client

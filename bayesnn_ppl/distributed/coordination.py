@@ -163,7 +163,7 @@ class MeshProcesses(Alone):
         return f"{ending} What was committed is kept{where}."
 
     def _end(self, indices: list[int], how: str) -> None:
-        """Tell all processes by which of them the run ends, and how; the first word stands."""
+        """Tell all processes by which of them the run ends, and how; the first message counts."""
         with suppress(Exception):  # another was first, or without a service JAX ends this process
             names = [self._read(_key("name", index)) for index in indices]
             who = " and ".join(

@@ -1,6 +1,6 @@
 """The flags of bnn_hmc's scripts: what each is here, or what replaces it.
 
-`bayesnn run` takes them as they stand in that README, so its commands can be copied.
+`bayesnn run` takes them as they are in that README, so its commands can be copied.
 """
 
 import math

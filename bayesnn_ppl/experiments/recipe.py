@@ -22,7 +22,7 @@ class Published:
     Attributes:
         metric: its name in `metrics.json`.
         value: in the units of that metric, shares and not per cent.
-        error: what was published beside it, or None.
+        error: its published error, or None.
         source: where.
         standardised: whether it is for targets of standard deviation 1; `metrics.json` has the
             data's units.
@@ -41,7 +41,7 @@ class Scale:
 
     Attributes:
         note: what differs from what was published, and which data it uses.
-        settings: in place of, or beside, those of the recipe.
+        settings: replace those of the recipe, or are added to them.
     """
 
     note: str
@@ -86,7 +86,7 @@ class Recipe:
 
 
 def check_scale(scale: str) -> str:
-    """`scale`, or ValueError where it is none of `SCALES`."""
+    """`scale`, or ValueError if it is not one of `SCALES`."""
     if scale not in SCALES:
         raise ValueError(f"The scale `{scale}` is unknown: there are {', '.join(SCALES)}.")
     return scale

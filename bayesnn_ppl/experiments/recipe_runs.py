@@ -52,7 +52,7 @@ def run_recipe(
     Args:
         recipe: its name, the path of a .toml file, or one that was loaded.
         scale: "tiny", "cpu" or "full".
-        overrides: settings in place of, or beside, those of the recipe.
+        overrides: settings that replace those of the recipe, or are added to them.
         out: folder, new or empty; None chooses one in `runs/`.
         say: told what happens, a line at a time.
         progress: whether a progress bar is shown.

@@ -1,7 +1,7 @@
 """Run the cells of a study, in this process or on the workers of a cluster; resumable.
 
 A cell has a folder of its own, named by the hash of its settings. Its result is one file that is
-written beside and renamed, so it is there whole or not at all; a cell that has one is not run
+written to a temporary file and renamed, so it is complete or absent; a cell that has one is not run
 again.
 """
 

@@ -34,7 +34,7 @@ class Arm:
         name: in tables and figures.
         recipe: whose runs these are.
         sweep: the setting that moves, perhaps with others; None for a single point.
-        position: where a point stands on the x axis: at the "value" of that setting, at the
+        position: the place of a point on the x axis: at the "value" of that setting, at the
             "length" of a list, or at its "first" entry.
         settings: of all its cells.
         protocol: settings of the study's protocol, for this arm.
@@ -140,7 +140,7 @@ class Study:
         if len({cell.key for cell in found}) < len(found):
             raise ValueError(
                 f"Two cells of the study `{self.name}` have the same settings: a value or a seed "
-                "stands there twice."
+                "is there twice."
             )
         return found
 
@@ -238,8 +238,8 @@ def _position(arm: Arm, value: Any) -> float:
         return float(len(value) if arm.position == "length" else value[0])
     wanted = "a number" if arm.position == "value" else "a list of numbers"
     raise ValueError(
-        f"The arm `{arm.name}` stands on the x axis at the {arm.position} of `{arm.sweep}`, which "
-        f"must be {wanted}, not {value!r}."
+        f"The arm `{arm.name}` is placed on the x axis at the {arm.position} of `{arm.sweep}`, "
+        f"which must be {wanted}, not {value!r}."
     )
 
 

@@ -70,8 +70,8 @@ def read(kind: str, name: str) -> Entry:
         return Entry(tomllib.loads(text), where)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(
-            f"{where[0].upper()}{where[1:]} cannot be read as TOML: {error}. Texts stand in "
-            "quotes, tables begin with [name], lists stand in brackets."
+            f"{where[0].upper()}{where[1:]} cannot be read as TOML: {error}. Texts are in "
+            "quotes, tables begin with [name], lists are in brackets."
         ) from error
 
 

@@ -56,7 +56,7 @@ def resume(
             data.
         mesh: another mesh than that of the run; then draws have the same distribution, and other
             rounding.
-        progress, callback, until: as in `sample`; R-hat and ESS need a run with a probe.
+        progress, callback, until: as in `sample`; R-hat and ESS need a run with probe inputs.
         cluster: as in `sample`. A run that ended on a cluster before it had gathered its chains
             needs one.
 
@@ -265,7 +265,7 @@ def _mesh_of(run: Mapping[str, Any]) -> Mesh | None:
 
 
 def _same_keep(folder: RunFolder) -> Keep:
-    """What the run keeps, with the probe that it holds."""
+    """What the run keeps, with the probe inputs that it holds."""
     kept = folder.config.get("keep", {"weights": "all", "every": 1, "bfloat16": False})
     probe = folder.load_probe()
     return Keep(

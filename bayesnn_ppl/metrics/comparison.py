@@ -38,9 +38,9 @@ def compare(
 
     Args:
         posteriors: name -> posterior, of one kind of target in one unit.
-        x: inputs, leading axis N. Without x and y, the probe that all runs kept; where the model
-            or the weights of a posterior are missing, its probe must be these rows, and what was
-            kept there is scored.
+        x: inputs, leading axis N. Without x and y, the probe inputs that all runs kept. If the
+            model or the weights of a posterior are missing, its probe inputs must be these rows,
+            and what was kept there is scored.
         y: targets in the training units, leading axis N.
         reference: the name of one of the posteriors, or of a reference posterior
             (`references.names()`) at whose test rows they are compared; or what `evaluate` takes:
@@ -66,7 +66,7 @@ def compare(
     if isinstance(reference, str) and reference not in posteriors:
         if reference not in references.names():
             raise ValueError(
-                f"`reference` is {reference!r}, which is none of the posteriors. "
+                f"`reference` is {reference!r}, which is not one of the posteriors. "
                 + near_misses(reference, [*posteriors, *references.names()])
             )
         reference = references.load(reference)
@@ -119,7 +119,7 @@ class _Known:
 
 def _rows(posteriors: Mapping[str, Any], x: Any, y: Any) -> tuple[Any, Any]:
     if (x is None) != (y is None):
-        raise ValueError("Give `x` and `y` both, or neither to compare at the probe of the runs.")
+        raise ValueError("Give `x` and `y` both, or neither to compare at the runs' probe inputs.")
     if x is None:
         # Those that can predict anywhere follow those that cannot.
         ordered = sorted(posteriors.values(), key=_can_predict)

@@ -55,8 +55,8 @@ def evaluate(
 
     Args:
         posterior: an object whose `predict(x)` gives a prediction in the data's units.
-        x: inputs, leading axis N. Without x and y, the probe of the run is scored from what the
-            run kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no model.
+        x: inputs, leading axis N. Without x and y, the run is scored at its probe inputs, from what
+            it kept there, `sample(..., keep=Keep(probe=(x, y)))`; that needs no model.
             Quantiles and samples are then those of the one predictive sample of each draw.
         y: targets in the training units, leading axis N; scores are in the data's units.
         reference: another posterior, trained on targets in the same units; or averaged class
@@ -92,7 +92,7 @@ def evaluate(
     if recorded:
         x, y = _probe(posterior)
     elif x is None or y is None:
-        raise ValueError("Give `x` and `y` both, or neither to score the probe of the run.")
+        raise ValueError("Give `x` and `y` both, or neither to score the probe inputs of the run.")
     same_rows(x, y)
     if reference is not None:
         check_reference(reference, len(y))

@@ -134,7 +134,7 @@ class Comparison:
         rows: on which they were scored.
         reference: the name of the one that distances are to, or None.
         lines: name -> column -> value; the columns are those that `compare` lists, and None
-            stands for what a posterior does not have.
+            means that a posterior does not have it.
         log_scores: name -> log score of each row, (rows,).
     """
 
@@ -190,7 +190,7 @@ class Comparison:
         return words + (f"; distances to {self.reference}" if self.reference else "")
 
     def _cells(self) -> list[list[str]]:
-        """The header and the lines, as text; errors stand beside what they belong to."""
+        """The header and the lines, as text; each error follows its score."""
         shown = [n for n in self.columns if not n.endswith("_se") and n != "method"]
         header = ["", *(_HEADINGS.get(n, n.replace("_", " ").replace("ece", "ECE")) for n in shown)]
         return [header] + [

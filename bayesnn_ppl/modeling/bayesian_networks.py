@@ -2,7 +2,7 @@
 
 A model is a function of NumPyro, `model(x, y=None, *, batch_size=None)`: `x` has leading axis N;
 one plate `"data"` of size N with `subsample_size=batch_size`; one observed site `"y"`.
-`bayesian_network` builds such a model; a hand-written one is as good.
+`bayesian_network` builds such a model; a hand-written one works equally well.
 """
 
 from collections.abc import Mapping

@@ -208,7 +208,7 @@ def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
     return (
         f"The model runs with the {len(x)} rows of `x` and with no other number of rows, so it "
         "cannot predict, be diagnosed or take minibatches. Take sizes from `x.shape[0]`; an array "
-        "of values for each row that stands outside the model must become columns of `x`, and "
+        "of values for each row outside the model must become columns of `x`, and "
         f"be taken from them inside. With {2 * len(x)} rows it says: {in_short(error)}"
     )
 

@@ -45,7 +45,7 @@ def random_network(
             those of sites, so that NumPyro draws the weights from the prior.
 
     Raises:
-        TypeError: `network` is neither a Flax module nor builds one, or `prior` is none of the
+        TypeError: `network` is neither a Flax module nor builds one, or `prior` is not one of the
             forms above.
         ValueError: prior and parameters do not match; the network keeps state other than
             parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or

@@ -141,7 +141,8 @@ class SiteWeights(_JacobianAware):
         model: the NumPyro model, given the rows of a minibatch as its data.
         data: weight of the sites inside the plate "data", such as N/B.
         share: weight of all others, 1 unless several minibatches are added up.
-        temperature: T of a target exp(-U/T), by which Jacobians count in U, beside their share.
+        temperature: T of a target exp(-U/T), by which Jacobians count in U, in addition to their
+            share.
 
     Raises:
         ValueError: (when the model runs) a site is tempered by `cold`, and T is not 1.

@@ -20,7 +20,7 @@ def activation_function(name: str) -> Callable[[Any], Any]:
     """The elementwise function "relu", "tanh", "swish", "gelu" or "sigmoid".
 
     Raises:
-        ValueError: a name that is none of these.
+        ValueError: a name that is not one of these.
     """
     if name not in _ACTIVATIONS:
         raise ValueError(f"The activation `{name}` is unknown. {near_misses(name, _ACTIVATIONS)}")

@@ -87,7 +87,7 @@ class Conv(linen.Module):
 
     Raises:
         ValueError: (when called) inputs that do not have the axes (N, H, C) or (N, H, W, C), an
-            input that is smaller than the kernel, or a setting that is none of the above.
+            input that is smaller than the kernel, or a setting that is not one of the above.
     """
 
     features: int

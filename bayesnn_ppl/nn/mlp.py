@@ -20,7 +20,7 @@ class MLP(linen.Module):
     Inputs of shape (N, ...) are flattened to (N, d).
 
     Raises:
-        ValueError: (when called) an activation that is none of these.
+        ValueError: (when called) an activation that is not one of these.
     """
 
     hidden: tuple[int, ...] = ()

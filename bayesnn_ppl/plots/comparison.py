@@ -28,13 +28,14 @@ def plot_comparison(
     """Forest plot of negative log likelihoods, and a panel of distances to a reference.
 
     The columns of `metrics.compare` are what it takes. A circle is a run's NLL with its 95 %
-    interval, as rows vary. A triangle stands on the interval of its difference to the best, put at
+    interval, as rows vary. A triangle marks the interval of its difference to the best, put at
     the best one's NLL plus the difference: the run is worse than the best where this interval
     leaves the dashed line, even if the wide intervals overlap, for all runs share their rows.
 
     Args:
         names: of the runs, from top to bottom.
-        nll: (n,), in nats a row. Infinite ones, of a target held impossible, stand at the edge.
+        nll: (n,), in nats a row. Infinite values (a target with probability 0) are drawn at the
+            edge.
         error: its standard error, (n,); NaN where there is none.
         difference_error: standard error of the difference to the least NLL, (n,), or NaN.
         distance: to the reference, (n,), not negative; None for no second panel.

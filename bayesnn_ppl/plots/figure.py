@@ -110,7 +110,7 @@ def require_shares(name: str, array: NDArray[np.float64], what: str) -> None:
 
 
 def require_level(level: float, what: str) -> None:
-    """Raise ValueError unless 0 < level < 1; `what` it is stands inside the sentence."""
+    """Raise ValueError unless 0 < level < 1; `what` names it inside the sentence."""
     if not 0 < level < 1:
         raise ValueError(
             f"`level` is {level}, but {what} lies strictly between 0 and 1. For 90 % give "

@@ -28,14 +28,14 @@ def plot_study(
 ) -> Figure:
     """A curve for each arm; one without a place on the x axis is a level across it.
 
-    Where no arm has a place, they stand side by side.
+    Without positions, arms are drawn side by side.
 
     Args:
         curves: arm -> rows (x, mean, standard error), shape (n, 3). A standard error that is NaN,
             of a single run, is drawn without a bar. An arm without a place is one row whose x is
             NaN.
         x_label, y_label, title: words of the axes.
-        caption: stands below in small letters, such as what was run.
+        caption: small text below the figure, such as what was run.
         logarithmic: whether the x axis is.
 
     Returns:

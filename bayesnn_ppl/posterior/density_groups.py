@@ -121,11 +121,11 @@ def _words(posterior: DrawsWithModel, name: str, tempered: bool) -> str:
     """What a group holds."""
     if name == "log_prior":
         if tempered:
-            return "log p(θ)/T by site, as it stands in the density of the draws."
+            return "log p(θ)/T by site, as it is in the density of the draws."
         return "log p(θ) by site, untempered."
     if tempered:
         return (
-            "log p(y|θ)/T, as it stands in the density of the draws, for psense_summary. For "
+            "log p(y|θ)/T, as it is in the density of the draws, for psense_summary. For "
             "leave-one-out make the group without tempered=True."
         )
     return loo_note(posterior) or "log p(y|θ), of each row and draw."

@@ -44,7 +44,7 @@ def diagnose_posterior(
     if not functions and not draws:
         raise ValueError(
             "The run kept the moments of its weights and nothing to judge convergence by. "
-            'Sample with a probe, `Keep(weights="moments", probe=(x, y))`.'
+            'Sample with probe inputs, `Keep(weights="moments", probe=(x, y))`.'
         )
     kernel = run.get("kernel_settings", {})
     kernel = kernel.get("inner_kernel", {}) | kernel

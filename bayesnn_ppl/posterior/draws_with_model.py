@@ -24,7 +24,7 @@ class DrawsWithModel(StoredDraws):
         """The posterior predictive distribution at `x`, in the data's units.
 
         Args:
-            x: inputs (N, ...), prepared as the training inputs were. None: the probe of the
+            x: inputs (N, ...), prepared as the training inputs were. None: the probe inputs of the
                 run, from the function values kept there; that needs neither model nor weights.
             raw: `x` is in the data's units, and is standardised here as the training rows were:
                 an array with the features in the order of training, or a table of pandas or
@@ -72,9 +72,9 @@ class DrawsWithModel(StoredDraws):
         """log p(y_i|x_i, θ) of each draw, untempered, shape (chain, draw, N).
 
         Args:
-            x: inputs (N, ...); None for those of the probe.
+            x: inputs (N, ...); None for those of the probe inputs.
             y: targets (N, ...), in the units the model was given. The density is per data unit,
-                as that of `Prediction.log_prob`. None, with `x` None, for those of the probe.
+                as that of `Prediction.log_prob`. None, with `x` None, for those kept.
             memory: bytes that intermediate arrays may take, about.
         """
         prediction = self.predict(x, memory=memory)
@@ -87,7 +87,7 @@ class DrawsWithModel(StoredDraws):
         """What each draw's network says at `x`, in the units the model was given.
 
         Args:
-            x: inputs (N, ...); None for those of the probe, as they were kept.
+            x: inputs (N, ...); None for those of the probe inputs, as they were kept.
             memory: bytes that intermediate arrays may take, about.
 
         Returns:
@@ -139,7 +139,7 @@ def components_at(
     run = posterior.provenance
     if not posterior.has_weights:
         raise ValueError(
-            "The run kept no weights, and predictions at new inputs need them. At its probe "
+            "The run kept no weights, and predictions at new inputs need them. At its probe inputs "
             "`predict()`, `function_values()` and `diagnose()` need no inputs."
             if posterior.probe is not None
             else "The run kept the moments of its weights alone, and predictions need draws."

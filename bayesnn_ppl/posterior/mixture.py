@@ -86,7 +86,7 @@ def component_moments(components: Any) -> Any:
 
 
 def function_record(model: Any, values: Mapping[str, Any], x: Any, y: Any, key: Any) -> Any:
-    """What one draw says at inputs `x`, to be kept in place of its weights, or beside them.
+    """What one draw says at inputs `x`, to be kept instead of its weights, or with them.
 
     Returns:
         For labels `probability` (N, ..., K); otherwise `mean` and `sd` (N, ...); always `y`, one

@@ -26,8 +26,8 @@ class Posterior(DrawsWithModel):
 
     Attributes:
         tree: `xarray.DataTree` with the groups `posterior` and `sample_stats`; the provenance
-            stands in its attributes. What `Keep` asked for besides: `predictions`, function values
-            at the probe, which is `predictions_constant_data`; `posterior_mean` and
+            is in its attributes. Other groups that `Keep` asked for: `predictions`, function values
+            at the probe inputs, which are in `predictions_constant_data`; `posterior_mean` and
             `posterior_variance` (chain, ...), in place of `posterior`. `with_groups` adds those
             that ArviZ's functions look for.
         model: the NumPyro model, or None where the posterior was loaded without it.
@@ -61,9 +61,9 @@ class Posterior(DrawsWithModel):
         Args:
             *groups: names among these.
             x, y: the training data as `sample` was given them. Without them, those that `sample`
-                or `fit` was given in this process, or the probe of the run where that is the
-                training data. `functions` alone takes any x, and no y.
-            tempered: densities to the power 1/T, as they stand in the density of the draws, which
+                or `fit` was given in this process, or the probe inputs of the run where these are
+                the training data. `functions` alone takes any x, and no y.
+            tempered: densities to the power 1/T, as they are in the density of the draws, which
                 is what `az.psense_summary` needs of them. `az.loo` needs those without.
             seed: of the predictive samples.
             memory: bytes that intermediate arrays may take, about.
@@ -112,7 +112,7 @@ class Posterior(DrawsWithModel):
         data of the run: those that `sample` was given in this process, or `data`.
 
         Args:
-            x: probe inputs (N, ...), best those the predictions are wanted for. None: the probe
+            x: probe inputs (N, ...), best those the predictions are wanted for. None: those
                 of the run; a run without one is judged by weights and sampler alone, and there
                 is not a verdict.
             data: the training data `(x, y)` as `sample` was given them.

@@ -13,7 +13,7 @@ __all__ = ["RecordedPrediction"]
 
 
 class RecordedPrediction(Prediction):
-    """The posterior predictive distribution at the probe of a run, from what was kept there.
+    """The posterior predictive distribution at the probe inputs of a run, from what was kept there.
 
     As a `Prediction`, except that its samples are the one that each draw made, its quantiles
     those of these samples, and its log densities those of the kept targets.
@@ -21,7 +21,7 @@ class RecordedPrediction(Prediction):
     Args:
         kept: name -> array (S, N, ...) over all draws: `probability`, or `mean` and `sd`; `y`; and
             perhaps `log_likelihood` (S, N) and `exact` (S, N, ...).
-        targets: the probe's targets (N, ...) in the model's units, or None.
+        targets: the probe targets (N, ...) in the model's units, or None.
         centre, scale: data = centre + scale · model's units.
         class_names: see `Prediction`.
     """
@@ -104,8 +104,8 @@ class RecordedPrediction(Prediction):
     def _targets(self, y: Any) -> np.ndarray:
         if self.targets is None:
             raise ValueError(
-                "The run kept no targets at its probe, so it has no log densities there: sample "
-                "with `Keep(probe=(x, y))`, or predict with the model."
+                "The run kept no targets at its probe inputs, so it has no log densities there: "
+                "sample with `Keep(probe=(x, y))`, or predict with the model."
             )
         y = np.asarray(y)
         if y.shape != self.targets.shape or not np.array_equal(y, self.targets):

@@ -114,7 +114,7 @@ def from_plain[T](group: type[T], values: Mapping[str, Any], where: str) -> T:
     Args:
         group: its class.
         values: name -> text, number, boolean or list; other names are left alone.
-        where: how messages call what they stand in.
+        where: how messages call the place of the values.
 
     Raises:
         ValueError: a value that a setting cannot take.

@@ -31,7 +31,7 @@ _PROBE_VALUES = 2000
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How to draw. None stands for the default, which a method of several chains may change."""
+    """How to draw. None means the default, which a method of several chains may change."""
 
     warmup: int | None = setting(
         "draws that adapt the kernel and are thrown away",
@@ -117,15 +117,16 @@ class EndingSettings:
     """What ends a run before it has all its draws."""
 
     until_rhat: float | None = setting(
-        "end once R-hat of every function value at the probe is below this; with --until-ess, "
-        "once both hold",
+        "end once R-hat of every function value at the probe inputs is below this; with "
+        "--until-ess, once both hold",
         read=number(above=1),
         metavar="R",
         unit="ratio, 1.01 is usual",
         shown="all draws are made",
     )
     until_ess: float | None = setting(
-        "end once every function value at the probe has this effective sample size, bulk and tail",
+        "end once every function value at the probe inputs has this effective sample size, bulk "
+        "and tail",
         read=number(),
         metavar="N",
         unit="independent draws of all chains together",
@@ -147,7 +148,7 @@ class KeepSettings:
 
     keep: str = setting(
         "weights of the draws, their moments alone, or function values alone; function values at "
-        "the probe are kept with each of them",
+        "the probe inputs are kept with each of them",
         default="weights",
         read=choice("weights", "moments", "functions"),
         unit="word",
@@ -189,7 +190,7 @@ def until(settings: EndingSettings, *, probe: bool) -> dict[str, Any] | None:
 
     Args:
         settings: what ends the run.
-        probe: whether the run keeps function values at a probe.
+        probe: whether the run keeps function values at probe inputs.
 
     Raises:
         ValueError: function values are to be watched, and there are none.
@@ -199,8 +200,8 @@ def until(settings: EndingSettings, *, probe: bool) -> dict[str, Any] | None:
     asked = [f"--{names[k].replace('_', '-')}" for k in given if k != "max_time"]
     if asked and not probe:
         raise ValueError(
-            f"{' and '.join(asked)} would watch the function values that a run keeps at its probe, "
-            "and this one keeps none (--probe-rows 0). Use --max-time, or sample with a probe."
+            f"{' and '.join(asked)} cannot be checked: this run keeps no function values at probe "
+            "inputs (--probe-rows 0). Use --max-time, or set --probe-rows."
         )
     return given or None
 

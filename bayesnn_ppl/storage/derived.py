@@ -1,4 +1,4 @@
-"""Groups that are made from the draws and kept in the store beside them, such as `log_likelihood`.
+"""Groups that are made from the draws and kept with them in the store, such as `log_likelihood`.
 
 They are written when a run is complete, are of all its draws, and can be made again. So no commit
 counts them: `config.json` names them and the number of draws that they are of, and where a run has

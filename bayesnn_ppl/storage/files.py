@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside, synchronised, then renamed into place."""
+"""Files that are complete or absent: written under another name, synchronised, then renamed."""
 
 import fcntl
 import io

@@ -126,7 +126,7 @@ def _check_node(folder: Path, kind: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise _refused(folder, f"its `{_METADATA}` is missing") from None
     if metadata.get("zarr_format") != 3 or metadata.get("node_type") != kind:
-        raise _refused(folder, f"it is no {kind} of zarr's format 3")
+        raise _refused(folder, f"its {kind} metadata are not of zarr's format 3")
     return metadata
 
 

@@ -180,7 +180,7 @@ class Mirror:
     def _is_ours(self, commit: bytes) -> bool:
         """Whether a commit that is there was last sent or fetched by this working copy.
 
-        One that was sent just before the process was killed stands in no record yet, but is here.
+        One that was sent just before the process was killed is in no record yet, but is here.
         """
         return zlib.crc32(commit) == self._commit or commit == self._commit_here()
 

@@ -154,7 +154,7 @@ class OpenFolder:
         return read_parts(self.path, moments) if moments else None
 
     def load_probe(self) -> dict[str, np.ndarray] | None:
-        """The probe given to `create`; None where there is none."""
+        """The probe inputs given to `create`; None where there is none."""
         probe = self.config.get("probe")
         return read_arrays(self.path / probe[0], probe[1]) if probe else None
 

@@ -37,7 +37,7 @@ def test_another_truth_is_found_and_data_at_hand_are_used(capsys):
     ("options", "sentence"),
     [
         ("laplace linear --chains 5", "`--chains` is unknown"),
-        ("sgld linear --step-size auto --batch-size 5", "give a number"),
+        ("sgld linear --step-size auto --batch-size 5", "Give a number"),
         ("linear --truth depth=1", "--truth depth: the model options are"),
         ("linear --truth mlp", "--truth takes FILE.py:NAME, or NAME=VALUE"),
         ("chees linear --chains 1", "needs at least 2"),

@@ -73,7 +73,7 @@ def test_models_of_ones_own(own_run, here, capsys):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["{linear}"], ["`{linear}` is one run", "bayesnn evaluate"]),
+        (["{linear}"], ["`{linear}` is only one run", "bayesnn evaluate"]),
         (["{linear}", "{linear}"], ["given twice"]),
         (["{linear}", "{wine}"], ["same data", "of diabetes", "of wine"]),
         (["{linear}", "missing"], ["There is no run at `missing`"]),

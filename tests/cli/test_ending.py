@@ -27,7 +27,7 @@ def test_each_limit_ends_a_run_and_is_named(tmp_path, capsys):
     assert main(["resume", *resumed, "--max-time", "1h", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ended"] == {"by": "draws"}
     assert main(["resume", *resumed, "--max-time", "1h"]) == 0
-    assert f"\nEnded by its number of draws, {draws} per chain" in capsys.readouterr().out
+    assert f"\nEnded after {draws} draws per chain, as requested" in capsys.readouterr().out
     assert main(["resume", *resumed]) == 0
     assert "Ended" not in capsys.readouterr().out, "Nothing else could have ended it."
 
@@ -55,7 +55,7 @@ def test_a_run_without_a_probe_is_not_watched(tmp_path, capsys):
     assert main([*SAMPLE, "--probe-rows", "0", "--max-time", "0.001", "--out", str(run)]) == 1
     capsys.readouterr()
     assert main(["resume", str(run), "--until-rhat", "1.01", "--until-ess", "9"]) == 1
-    assert "--until-rhat and --until-ess would watch" in capsys.readouterr().err
+    assert "--until-rhat and --until-ess cannot be checked" in capsys.readouterr().err
 
 
 def test_what_reaches_the_library():

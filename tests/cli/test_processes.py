@@ -200,10 +200,10 @@ def test_processes_that_slurm_has_started_find_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--processes", "2", "--distributed", "--out", "x"], "Give one of them"),
+        (["--processes", "2", "--distributed", "--out", "x"], "Give only one of them"),
         (["--processes", "2", "--devices", "2", "--out", "x"], "each worker of a cluster has its"),
         (["--cluster", "moon", "--out", "x"], "There is no cluster `moon`"),
-        (["--coordinator", "a:1"], "are for --distributed"),
+        (["--coordinator", "a:1"], "need --distributed"),
         (["--distributed", "--num-processes", "2"], "some are given and others not"),
         (["--distributed", "--devices", "3", "--num-processes", "2"], "shared evenly by 2"),
         (["--devices", "2", "--data-devices", "8"], "16 devices were asked for"),

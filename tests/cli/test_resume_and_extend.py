@@ -73,7 +73,7 @@ def test_runs_tells_what_has_stopped_from_what_is_written(run, tmp_path, capsys)
     assert main(["runs", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"2 x {draws} of 3000  stopped  " in shown and "stopped, warm-up 6 of 20" in shown
-    assert "resume RUN` continues what has stopped." in shown
+    assert "resume RUN` continues a stopped run." in shown
     assert main(["diagnose", str(warming)]) == 1
     said = capsys.readouterr().err
     assert f"stopped in its warm-up after 6 of 20 draws; `bayesnn resume {warming}`" in said

@@ -98,7 +98,7 @@ def test_a_cell_that_sigterm_ends_resumes_bit_for_bit(mine, monkeypatch, capsys)
 
     monkeypatch.setattr("bayesnn_ppl.experiments.stopping.Stop", Ended)
     assert main(["study", "scales.toml", "--scale", "cpu", "--out", "out"]) == 1
-    assert "the same command continues from there" in " ".join(capsys.readouterr().err.split())
+    assert "the same command continues." in " ".join(capsys.readouterr().err.split())
     run = mine / "out" / "cells" / cell.key / "run"
     had = bnn.load(run).provenance["draws"]
     assert 0 < had < 3000 and not (run.parent / "result.json").exists()

@@ -178,7 +178,7 @@ def test_refusals(numbers):
     bare = bnn.Posterior(cases["cold"].tree)
     for message, posteriors, arguments in (
         ("two posteriors at least", {"bayes": cases["bayes"]}, {}),
-        (r"none of the posteriors. Did you mean `cold`", pair, {"reference": "colt"}),
+        (r"not one of the posteriors. Did you mean `cold`", pair, {"reference": "colt"}),
         ("`variant` is 'mine'", pair, {"variant": "mine"}),
         ("`samples` must be at least 2", pair, {"samples": 1}),
         ("`x` has 20 rows and `y` has 19", pair, {"y": y[:-1]}),

@@ -86,7 +86,7 @@ def test_two_halves_one_after_the_other_are_the_whole():
         (EARLIER, {"network": "old"}, "has no network `old`: its variables are net.Dense_0.kernel"),
         (EARLIER, {"covariance": "low rank"}, '"diagonal" or "full"'),
         (EARLIER, {"widen": 0.0}, "`widen` must be positive"),
-        ({"net/w": np.ones((2, 10, 3))}, {}, "positive variance over the draws: the chains stood"),
+        ({"net/w": np.ones((2, 10, 3))}, {}, "positive variance over the draws: the chains did"),
         ({"net/w": GENERATOR.normal(size=(1, 5, 8))}, {"covariance": "full"}, "8 weights and the"),
     ],
 )

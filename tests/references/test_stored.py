@@ -82,7 +82,7 @@ def test_comparisons_know_the_names(posterior):
     lines = found.lines
     assert lines["near"]["total_variation"] < 0.01 < 3 * lines["near"]["total_variation"] + 0.03
     assert lines["far"]["total_variation"] > 5 * lines["near"]["total_variation"]
-    with pytest.raises(ValueError, match="none of the posteriors. Did you mean `wine-cold`"):
+    with pytest.raises(ValueError, match="not one of the posteriors. Did you mean `wine-cold`"):
         bnn.metrics.compare({"near": near, "far": far}, x, y, reference="wine-cool")
 
 

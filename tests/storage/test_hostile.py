@@ -73,7 +73,7 @@ FOREIGN = [
     (("chunk_grid", "configuration", "chunk_shape"), [2, 2**50], "would take"),
     (("chunk_grid", "configuration", "chunk_shape"), [1, 8], "do not fit its shape"),
     (("shape",), [2, -1], "is not a shape"),
-    (("zarr_format",), 2, "no array of zarr's format 3"),
+    (("zarr_format",), 2, "array metadata are not of zarr's format 3"),
     (("storage_transformers",), [{"name": "x"}], "storage transformers"),
 ]
 

@@ -72,7 +72,7 @@ class Replications:
         shown="the model itself",
     )
     around_data: bool = switch(
-        "start from the posterior given the data at hand, not from the prior (posterior SBC)"
+        "start from the posterior given the data, not from the prior (posterior SBC)"
     )
     false_alarm: float = setting(
         "probability at which a right method is called wrong, over all quantities",
@@ -86,7 +86,7 @@ class Replications:
     )
     float64: bool = switch("double precision")
     out: str | None = setting(
-        "folder that keeps every replication; the same command resumes what was ended there",
+        "folder that keeps every replication; the same command resumes an interrupted run",
         metavar="FOLDER",
         unit="path",
         shown="nothing is kept",
@@ -173,7 +173,7 @@ def _of_runs(kernel: str, settings: Any, runs: KernelRuns) -> dict[str, int]:
     check_kernel(kernel, settings, warmup=runs.warmup, chains=chains)
     if getattr(settings, "step_size", None) == "auto":
         raise ValueError(
-            "`--step-size auto` tunes for one data set, and each replication has its own: give a "
+            "`--step-size auto` tunes for one data set, but each replication has its own. Give a "
             "number."
         )
     return {"warmup": runs.warmup, "draws": runs.draws, "chains": chains}

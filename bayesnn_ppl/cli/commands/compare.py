@@ -48,8 +48,8 @@ def run_compare(runs: Sequence[str], *, settings: CompareSettings, output: Outpu
     reference = settings.reference if stored else reference
     if len(folders) < 2:
         raise ValueError(
-            f"`{runs[0]}` is one run, and a comparison needs two. Name others "
-            "after it, or score it alone with `bayesnn evaluate`."
+            f"`{runs[0]}` is only one run, and a comparison needs two. Add another run, or score "
+            "this one with `bayesnn evaluate`."
         )
     found_runs, models, file = runs_of(folders, settings.model)
     posteriors = {
@@ -85,7 +85,7 @@ def _new_figure(path: Path) -> Path:
         raise ValueError(f"--out takes a figure, {', '.join(_FORMATS)}, not `{path}`.")
     if path.exists():
         raise FileExistsError(
-            f"`{path}` exists, and a file is never written over. Choose another name, or remove it."
+            f"`{path}` exists, and files are not overwritten. Choose another name, or remove it."
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -101,7 +101,7 @@ def folders_of(given: Sequence[str], reference: str | None) -> tuple[dict[str, P
     resolved = [place.resolve() for place in places]
     twice = next((p for i, p in enumerate(places) if resolved[i] in resolved[:i]), None)
     if twice is not None:
-        raise ValueError(f"The run `{twice}` is given twice. Name each once.")
+        raise ValueError(f"The run `{twice}` is given twice. Name each run once.")
     other = None
     if reference is not None:
         place = storage.fetched(reference)

@@ -87,7 +87,7 @@ def _list_data(settings: SplitSettings, *, json: bool) -> int:
         + paragraph(
             "Or give the path of a .csv or .parquet file and its --target column, of an .npz "
             "file, or of a folder of arrays or images; or tfds:NAME, or openml:NAME. "
-            "`bayesnn data NAME` tells more."
+            "`bayesnn data NAME` describes one."
         )
     )
     return 0
@@ -131,7 +131,7 @@ class ModelsSettings:
 def run_models(model: str | None = None, *, settings: ModelsSettings, output: Output) -> int:
     """List the zoo, or show one model, each with its number of parameters."""
     if settings.classes is not None and settings.inputs is None:
-        raise ValueError("--classes goes with --inputs; a data set has its own classes.")
+        raise ValueError("--classes needs --inputs; a data set has its own classes.")
     if settings.inputs is not None and settings.data is not None:
         raise ValueError("Give --inputs or --data, not both: a data set has its own inputs.")
     if (settings.target or settings.task) and settings.data is None:
@@ -166,7 +166,7 @@ def run_models(model: str | None = None, *, settings: ModelsSettings, output: Ou
             "\n"
             + paragraph(
                 "Count for other data with --data NAME, or --inputs D --classes K. "
-                "`bayesnn models NAME` shows what a model can be told; a model of your own is the "
+                "`bayesnn models NAME` shows the options of a model; for your own model give the "
                 "path of its .py file."
             )
         )

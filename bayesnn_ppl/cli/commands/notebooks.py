@@ -79,7 +79,7 @@ def _sources() -> list[Path]:
         if found:
             return found
     raise FileNotFoundError(
-        "The notebooks are not in this installation. They stand in the folder notebooks/ of the "
+        "The notebooks are not in this installation. They are in the folder notebooks/ of the "
         "repository: install from there, or copy them from a clone."
     )
 

@@ -160,7 +160,7 @@ def _finite(functions: np.ndarray) -> np.ndarray:
 
 COMMAND = Command(
     "prior",
-    "draw from the prior of a model, and say what it means",
+    "draw from the prior of a model, and describe its functions",
     run_prior,
     (MODEL,),
     {

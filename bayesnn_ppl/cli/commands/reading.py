@@ -78,7 +78,7 @@ def opened(folder: Path, model: str | None) -> tuple[Run, Any, Path | None]:
 def _judged(
     folder: Path, model: str | None, data: str | None
 ) -> tuple[Run, Any, Path | None, bool]:
-    """As `opened`, and whether the run is judged by what it kept at its probe.
+    """As `opened`, and whether the run is judged by what it kept at its probe inputs.
 
     So it is where a model of the user's own is not given, or no weights were kept.
     """

@@ -237,7 +237,7 @@ WATCH = Command(
 )
 GALLERY = Command(
     "gallery",
-    "write a page on which samplers move",
+    "write a page of animated samplers",
     run_gallery,
     (Argument("out", "the page to write; an earlier one is replaced", "FILE.html"),),
     {"Options": ("settings", GallerySettings)},

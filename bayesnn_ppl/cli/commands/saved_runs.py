@@ -34,7 +34,7 @@ class ExtendSettings(ResumeSettings):
     """What a run is extended by."""
 
     draws: int = setting(
-        "draws to add to those the run was asked for",
+        "draws to add to those requested before",
         default=500,
         read=whole(1),
         metavar="N",
@@ -128,7 +128,7 @@ def run_runs(folder: str = "runs", *, output: Output) -> int:
         stopped = [run for run, path in zip(found, paths, strict=True) if _can_continue(run, path)]
         if stopped:
             which = stopped[0]["run"] if len(stopped) == 1 else "RUN"
-            print(f"\n`{program_name()} resume {which}` continues what has stopped.")
+            print(f"\n`{program_name()} resume {which}` continues a stopped run.")
     return 0
 
 
@@ -190,7 +190,7 @@ EXTEND = Command(
 )
 CHECK = Command(
     "check",
-    "say whether a run on disk is whole",
+    "check whether a run on disk is complete and undamaged",
     run_check,
     (RUN,),
     {"Repair": ("settings", CheckSettings)},

@@ -30,7 +30,7 @@ class StudySettings:
 
     scale: str = SCALE
     out: str | None = setting(
-        "folder of the study; what is done there already is not done again",
+        "folder of the study; finished cells in it are not run again",
         metavar="FOLDER",
         unit="path",
         shown="runs/study-STUDY-SCALE",
@@ -76,7 +76,7 @@ def run_study_command(
         )
     except KeyboardInterrupt:
         raise InterruptedError(
-            f"Interrupted. What is done is in {folder}; the same command continues from there."
+            f"Interrupted. Finished cells are in {folder}; the same command continues."
         ) from None
     results = read_results(of, scale, folder)
     written = results.write(folder)

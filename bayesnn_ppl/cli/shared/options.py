@@ -62,7 +62,7 @@ class Command:
             status.
         arguments: given by their places.
         groups: title of a section of the help -> (name, dataclass of settings). The options of a
-            dataclass with `AS_WRITTEN` are its names as they stand, with underscores.
+            dataclass with `AS_WRITTEN` are its unchanged names, with underscores.
     """
 
     name: str
@@ -175,7 +175,7 @@ def _value(what: Setting, tokens: Any) -> Any:
 
 
 def _names(of: Callable[[], Any]) -> Callable[[CompletionContext], list[str]]:
-    """Completes names, and paths beside them."""
+    """Completes names, and paths as well."""
     return lambda context: [*of(), *_paths(context)]
 
 
@@ -214,7 +214,7 @@ _PATHS = ("FI", "FOLDER", "OUT", "RUN")  # FILE and FIGURE have their ending
 
 
 def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
-    """What may stand in place of a metavar, asked when a shell completes it."""
+    """The values that a shell may complete in place of a metavar."""
     if metavar in _NAMED:
         return _names(_NAMED[metavar])
     return _paths if metavar.startswith(_PATHS) else None
@@ -223,8 +223,7 @@ def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
 def model_file(shown: str = "none") -> Any:
     """The setting `model` of commands for runs that are there."""
     return setting(
-        "the .py file of the run, where it was made with one: code is never started from a stored "
-        "path",
+        "the .py file of the run's model, if it has one: code is never run from a stored path",
         metavar="FILE.py",
         unit="path",
         shown=shown,

@@ -96,7 +96,7 @@ class Watched:
         )
         body = markup.paragraph("There is nothing to judge yet.", "verdict")
         body += markup.paragraph(words) + self._history()
-        body += markup.note("The page changes by itself when the next block has been written.")
+        body += markup.note("The page updates itself when the next block has been written.")
         return document(
             f"Report: {self.name}",
             markup.section("verdict", "In progress", body),

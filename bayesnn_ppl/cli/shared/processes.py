@@ -18,7 +18,7 @@ class ClusterSettings:
     cluster: str | None = setting(
         "workers of Dask that share the work: local:N, so many processes of this machine; slurm:N, "
         "so many jobs as dask-jobqueue is configured to start; or the address of a scheduler, such "
-        "as tcp://host:8786. A worker that is lost costs nothing",
+        "as tcp://host:8786. If a worker is lost, another one continues its work",
         metavar="CLUSTER",
         unit="local:N, slurm:N or address",
         shown="this process alone",
@@ -78,8 +78,9 @@ class ProcessSettings(ClusterSettings):
         ]
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(given)} are different ways to share the chains: with --distributed "
-                "each process is started elsewhere, and the others start some. Give one of them."
+                f"{' and '.join(given)} are different ways to share the chains. With --distributed "
+                "you start each process yourself; the others start processes for you. Give only "
+                "one of them."
             )
         if self.processes is not None:
             return f"local:{self.processes}" if self.processes > 1 else None
@@ -97,6 +98,6 @@ def join(settings: ProcessSettings) -> Any:
     given = (settings.coordinator, settings.num_processes, settings.process_id)
     if not settings.distributed and given != (None, None, None):
         raise ValueError(
-            "--coordinator, --num-processes and --process-id are for --distributed. Add it."
+            "--coordinator, --num-processes and --process-id need --distributed. Add it."
         )
     return distributed.initialize(*given) if settings.distributed else distributed.current()

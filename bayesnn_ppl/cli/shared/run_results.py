@@ -116,7 +116,7 @@ def _ended(made: Made) -> str:
         return f"Ended by Ctrl-C {after}."
     if made.limits is None:
         return ""
-    return f"Ended by its number of draws, {draws} per chain: no other limit came first."
+    return f"Ended after {draws} draws per chain, as requested. No other limit was reached."
 
 
 def _next_steps(made: Made) -> str:

@@ -101,7 +101,7 @@ def user_dataset(
 
 
 def check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:
-    """Refuse shapes of x and y that are none of those of `from_arrays`, or do not go together."""
+    """Refuse shapes of x and y that `from_arrays` does not take, or that do not match."""
     if x.ndim < 2 or 0 in x.shape[1:]:
         hint = " Use `x[:, None]` for a single feature." if x.ndim == 1 else ""
         raise ValueError(

@@ -47,7 +47,7 @@ ARRAYS = Origin("The array `x`", "The array `y`")
 
 
 def lower(subject: str) -> str:
-    """The subject of a sentence, to stand inside one."""
+    """The subject of a sentence, to be used inside one."""
     return subject[0].lower() + subject[1:]
 
 
@@ -118,7 +118,7 @@ def check_rows(rows: int, origin: Origin) -> None:
 
 
 def check_units(standardise: object) -> None:
-    """Refuse what is none of the words for how data are standardised."""
+    """Refuse words other than those for how data are standardised."""
     if not (isinstance(standardise, bool) or standardise == "inputs"):
         raise ValueError(
             f'`standardise` must be True, False or "inputs" (x alone), but is {standardise!r}.'

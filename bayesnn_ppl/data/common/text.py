@@ -27,7 +27,7 @@ def words(text: str | bytes) -> list[str]:
     """The words of a text.
 
     ASCII letters are put in lower case, ASCII punctuation other than the apostrophe, tabs and line
-    ends become spaces, and what stands between spaces is a word. Bytes are UTF-8.
+    ends become spaces, and the text between spaces is a word. Bytes are UTF-8.
     """
     content = text.encode() if isinstance(text, str) else bytes(text)
     cleaned = content.lower().translate(_RULE).decode(errors="replace")
@@ -99,7 +99,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> dict[str, int]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is no such object.
+        ValueError: if it is not such an object.
     """
     path = Path(path)
     if not path.is_file():

@@ -28,7 +28,7 @@ def load_npz(
     """A `Dataset` from a NumPy archive.
 
     The archive holds `x` and `y`, which are split by the published rule, or `x_train`, `y_train`,
-    `x_test` and `y_test`, whose split is kept. `X` may stand for `x`. Other arrays are ignored.
+    `x_test` and `y_test`, whose split is kept. `X` may be used for `x`. Other arrays are ignored.
 
     Args:
         path: the file. Nothing in it is unpickled.
@@ -64,8 +64,8 @@ def load_npy_folder(
 ) -> Dataset:
     """A `Dataset` from a folder with `x.npy`, `y.npy`, or `x_train.npy`, `y_train.npy`, ...
 
-    The files are memory-mapped: beside the float32 inputs of the result, only blocks of them are in
-    memory. Arguments and errors are those of `load_npz`.
+    The files are memory-mapped: apart from the float32 inputs of the result, only blocks of them
+    are in memory. Arguments and errors are those of `load_npz`.
     """
     arrays = {}
     for file in sorted(path.glob("*.npy")):

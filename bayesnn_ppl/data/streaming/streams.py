@@ -212,7 +212,7 @@ def stream(
 
     Raises:
         FileNotFoundError: there is no such file.
-        TypeError, ValueError: x and y are no such arrays, differ in their rows or hold no numbers;
+        TypeError, ValueError: x and y are not such arrays, differ in their rows or hold no numbers;
             keys are missing.
 
     Example:

@@ -69,7 +69,7 @@ def read_target(
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is malformed or has no rows, lacks the column, a target is missing
-            or no number, or a class is none of `class_names`.
+            or no number, or a class is not one of `class_names`.
     """
     path = Path(path)
     table = read_table(path)

@@ -17,8 +17,9 @@ def convergence_by_block(draws: Any, *, memory: int = _MEMORY, workers: int = 1)
     """`convergence_summary` of an array that is read by slices and never as a whole.
 
     Every measure belongs to one variable alone, so the numbers are those of `convergence_summary`.
-    Beside the blocks, memory holds the six results, 48 bytes a variable. A slice of an array that
-    is stored in chunks of draws reads all its chunks: the larger `memory`, the fewer passes.
+    In addition to the blocks, memory holds the six results, 48 bytes a variable. A slice of an
+    array that is stored in chunks of draws reads all its chunks: the larger `memory`, the fewer
+    passes.
 
     Args:
         draws: shape (chain, draw, ...): anything with `shape`, `dtype` and slicing of its axes

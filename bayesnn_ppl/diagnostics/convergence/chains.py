@@ -1,4 +1,4 @@
-"""Which chains do not move, and which stand apart from the rest."""
+"""Which chains do not move, and which differ from the rest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +52,7 @@ def chains_apart(
     rhat_limit: float = 1.1,
     share: float = 0.95,
 ) -> tuple[list[int], float]:
-    """Chains that stand apart from the majority in function space.
+    """Chains that differ from the majority in function space.
 
     The level is `rhat_limit` where an output reaches it, else `rhat_threshold`. Among the
     outputs at or above the level (the 64 worst), the chain that is farthest from the median

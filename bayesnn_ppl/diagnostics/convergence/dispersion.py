@@ -89,7 +89,7 @@ def dispersion_of_starts(starts: ArrayLike, draws: ArrayLike) -> Dispersion:
     chains = values.shape[0]
     if chains < 2:
         ratios = np.full(start_values.shape[1:], np.nan)
-        sentence = "One chain only: whether starts were spread widely cannot be said."
+        sentence = "There is only one chain, so the spread of the starts is not known."
         return Dispersion(ratios, np.nan, np.nan, (np.nan, np.nan), "not judged", sentence)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         posterior = values.var(axis=(0, 1), dtype=np.float64)
@@ -103,8 +103,8 @@ def dispersion_of_starts(starts: ArrayLike, draws: ArrayLike) -> Dispersion:
         bounds = min(bounds[0], _resampled(values, posterior, usable)), bounds[1]
     if not known.size:
         sentence = (
-            "Whether starts were spread widely cannot be said: no output has finite values that "
-            "differ between draws."
+            "The spread of the starts is not known: no output has finite values that differ "
+            "between draws."
         )
         return Dispersion(ratios, np.nan, np.nan, bounds, "not judged", sentence)
     median = float(np.median(known))
@@ -142,7 +142,7 @@ def _judge(median: float, bounds: tuple[float, float], chains: int) -> tuple[Dis
     if median >= bounds[0]:
         return "comparable", (
             f"Chains started about as far apart as draws of the posterior are: {measured}. R-hat "
-            "sees whether they mix there, and less of places that none of them started near."
+            "shows whether they mix there, but less about regions where none of them started."
         )
     return "underdispersed", (
         f"Chains started closer together than draws of the posterior are: {measured}. R-hat near "

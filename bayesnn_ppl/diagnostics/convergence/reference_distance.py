@@ -79,7 +79,7 @@ class ReferenceDistance:
             f"are {_LARGEST_RHAT} and {_FEWEST:.0f})"
         }.get(self.verdict, "")
         lines = [
-            f"Against the reference posterior {self.reference}: {self.verdict}{reason}",
+            f"Compared with the reference posterior {self.reference}: {self.verdict}{reason}",
             f"  largest difference   {self.largest:.1f} standard errors, {self.where} "
             f"({self.comparisons} comparisons allow {self.allowed:.1f})",
             f"  means                off by {self.mean_difference:.3f} posterior sd at most",
@@ -105,9 +105,9 @@ def distance_to_reference(posterior: Any, reference: str | ReferencePosterior) -
     much other, `mean_difference` and `spread` say.
 
     Args:
-        posterior: a `Posterior` of `reference.model()` on `reference.data().train`; its probe is
-            used where it is `data().test`, else it predicts there. Or function values of another
-            library, output -> (chain, draw, N, ...), in the units of standardised targets.
+        posterior: a `Posterior` of `reference.model()` on `reference.data().train`. Its probe
+            inputs are used if they are `data().test`, else it predicts there. Or function values of
+            another library, output -> (chain, draw, N, ...), in the units of standardised targets.
         reference: the name of a reference posterior, or one that was loaded.
 
     Returns:

@@ -120,7 +120,7 @@ def diagnose(
         raise ValueError(
             f"`rhat_threshold` ({rhat_threshold:g}) must not exceed `rhat_limit` "
             f"({rhat_limit:g}), nor `ess_limit` ({ess_limit:g}) `ess_threshold` "
-            f"({ess_threshold:g}): the first is what is wanted, the other what is of use."
+            f"({ess_threshold:g}): the first is the target, the second the limit of what is useful."
         )
     values = _checked(functions, "functions")
     weights = _checked(draws, "draws")
@@ -130,7 +130,7 @@ def diagnose(
     misplaced = {"max_tree_depth", "target_acceptance"} & set(stats)
     if misplaced:
         raise ValueError(
-            f"`stats` holds {', '.join(sorted(misplaced))}, which is a setting and no statistic "
+            f"`stats` holds {', '.join(sorted(misplaced))}, which is a setting and not a statistic "
             "of a draw. Pass it as a keyword argument of `diagnose`."
         )
     if not values and not weights:

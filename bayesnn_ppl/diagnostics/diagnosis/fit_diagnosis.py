@@ -104,7 +104,7 @@ def diagnose_fit(run: Mapping[str, Any]) -> FitDiagnosis:
         status = "doubtful"
     sentences = [sentence for group in kinds.values() for sentence in group]
     if status == "fitted":
-        sentences.insert(0, "The fit found what it looked for.")
+        sentences.insert(0, "The fit succeeded.")
     sentences.append(
         "An approximation is not checked against the posterior here: compare its predictions with "
         "those of `sample`."

@@ -33,7 +33,7 @@ class Diagnosis:
         verdict: the reasons and what to do next, in sentences, the worst first.
         functions: function label -> summary; empty when no functions were given.
         weights: layer -> summary.
-        sampler: statistics per chain and the chains that are stuck or stand apart.
+        sampler: statistics per chain and the chains that are stuck or differ from the rest.
         starts: how widely the chains started compared with the posterior: `status`, `median` ratio
             of variances and a `sentence`; empty where the starts are not known.
         thresholds: the numbers the verdict rests on.

@@ -133,7 +133,7 @@ def energies_at_draws(
         posterior: with its model and its weights.
         x, y: the data of the run, prepared as they were for `sample`.
         gradients: how many are computed in all, at most; each passes over the data once.
-        rows: rows drawn anew for each gradient, without replacement, in place of all of them. The
+        rows: rows drawn again for each gradient, without replacement, instead of all of them. The
             temperature stays unbiased and its interval widens.
         chains: indices of the chains; None for all.
         seed: of the rows, and of the noise of a model that is random in training.

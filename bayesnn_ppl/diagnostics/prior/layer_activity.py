@@ -111,7 +111,7 @@ class Layers:
 def networks_called() -> Iterator[list[Any]]:
     """Collect the Flax Linen networks that a model calls, with variables and inputs.
 
-    None stands for one that is called inside another transformation of JAX, which its values
+    None means one that is called inside another transformation of JAX, which its values
     must not leave.
     """
     from flax import linen

@@ -20,7 +20,7 @@ def prior_predictive(
 ) -> PriorPredictive:
     """Draw functions from the prior of a model, and say in words what they are like.
 
-    The prior is that of the model as it stands. A temperature, of `tempered` or `cold`, scales
+    The prior is that of the model, unchanged. A temperature, of `tempered` or `cold`, scales
     log densities, which no draw is made from, and so does not enter.
 
     Args:

@@ -126,7 +126,7 @@ def sentences(found: PriorPredictive) -> list[str]:
             f"Functions vary over a length of {length.value:.3g}, and two inputs are "
             f"{length.distance:.3g} apart: between them a function crosses its mean about "
             f"{length.crossings:.2g} times."
-            + (" Neighbouring inputs say nothing about each other." if rough else "")
+            + (" Functions at neighbouring inputs are almost independent." if rough else "")
         )
     return words + _of_layers(found.layers)
 
@@ -150,8 +150,9 @@ def _of_classes(found: PriorPredictive, classes: ClassCollapse) -> list[str]:
     if found.status != "spread" and found.scale is not None:
         words.append(
             f"Logits differ between draws by a constant of sd {found.scale.offset_sd:.3g}, and "
-            f"change from input to input by sd {found.scale.change_sd:.3g}. Weaken what is the "
-            "same for all inputs: centred inputs, smaller biases, weights scaled by fan-in, fewer "
+            f"change from input to input by sd {found.scale.change_sd:.3g}. Reduce the part that "
+            "is the same for all inputs: centred inputs, smaller biases, weights scaled by "
+            "fan-in, fewer "
             "layers."
         )
     return words
@@ -164,15 +165,15 @@ def _of_quantity(found: PriorPredictive) -> list[str]:
     if found.status == "flat":
         words = [
             f"Each draw is almost a constant: {share} of the functions' variance is a constant for "
-            "each draw, and the rest changes with the input. Give the biases less, or the weights "
-            "more."
+            "each draw, and the rest changes with the input. Use a smaller scale for the biases, "
+            "or a larger one for the weights."
         ]
     else:
         words = [
             f"Draws are functions of the input: {share} of their variance is a constant for each "
             "draw, the rest changes with the input."
         ]
-    noise = "" if found.noise_sd is None else f", beside noise of sd {found.noise_sd:.3g} (median)"
+    noise = "" if found.noise_sd is None else f", with noise of sd {found.noise_sd:.3g} (median)"
     words.append(
         f"Over draws and inputs they have sd {scale.sd:.3g}{noise}, in the model's units of `y`."
     )

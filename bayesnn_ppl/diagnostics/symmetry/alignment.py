@@ -133,7 +133,7 @@ def _matched(
     """Move the units of each draw to those of the reference, which is one draw (1, ...).
 
     Draws that have not been aligned before are also moved layer by layer first, by what enters the
-    units alone: what leaves them tells nothing before the next layer stands as that of the
+    units alone: what leaves them tells nothing before the next layer is aligned with that of the
     reference does. The nearer of the two results is taken.
     """
     found = _searched(weights, layers, reference)

@@ -30,8 +30,8 @@ def canonical_form(
 
     Layer by layer from the inputs: units that may be scaled (relu) have incoming weights and bias
     of unit norm, and what leaves them takes the norm; units that may be flipped (tanh) have a
-    bias ≥ 0; and units stand in ascending order of their biases. Without biases the first
-    incoming weight stands for them. Which layers the network has, and with which symmetries, is
+    bias ≥ 0; and units are in ascending order of their biases. Without biases the first
+    incoming weight is used instead. Which layers the network has, and with which symmetries, is
     found from its module (`find_hidden_layers`).
 
     Orders and signs are symmetries of the posterior too, where its prior treats units alike. Scales

@@ -45,10 +45,10 @@ def parameter_shapes(network: Any, input_shape: Sequence[int]) -> dict[str, tupl
 def find_hidden_layers(network: Any, input_shape: Sequence[int]) -> tuple[HiddenLayer, ...]:
     """The hidden layers of a plain sequence of layers; () for a linear model.
 
-    Between layers may stand what treats all units alike and has no parameters: activations, pools,
-    flattening. A permutation is required to leave the function unchanged; scales and signs are
-    tried, and noted where they do. The flip of a sigmoid, which moves the next layer's bias too, is
-    not among them.
+    Between layers there may be operations that treat all units alike and have no parameters:
+    activations, pools, flattening. A permutation is required to leave the function unchanged;
+    scales and signs are tried, and noted where they do. The flip of a sigmoid, which moves the next
+    layer's bias too, is not among them.
 
     Args:
         network: a Flax Linen module, such as `nn.MLP`.

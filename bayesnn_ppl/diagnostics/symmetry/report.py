@@ -40,7 +40,7 @@ class SymmetryReport:
     """R-hat of functions, and of weights before and after their symmetries are taken away.
 
     Attributes:
-        functions: at the probe, which no symmetry touches.
+        functions: at the probe inputs, which no symmetry touches.
         raw: of the network's weights as they were drawn.
         canonical: in `canonical_form`.
         aligned: by `align`.
@@ -104,7 +104,7 @@ def symmetry_report(
 
     Args:
         posterior: of two chains or more, with its model and its weights.
-        x: probe inputs (N, ...); None for the probe of the run.
+        x: probe inputs (N, ...); None for the probe inputs of the run.
         network, input_shape, name: as in `canonical_form`.
 
     Raises:

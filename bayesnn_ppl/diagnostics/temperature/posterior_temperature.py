@@ -52,7 +52,7 @@ def configurational_temperature(
         posterior: with its model and its weights, of any sampler.
         x, y: the data of the run, as `sample` was given them.
         gradients: at how many draws, evenly spaced; each passes over the data once.
-        rows: rows drawn anew for each gradient in place of all.
+        rows: rows drawn again for each gradient, instead of all.
         centre: c, see `configurational_series`.
         level: probability that the intervals of all arrays hold.
         parts: of the run, for the temperature over time.
@@ -141,7 +141,7 @@ def read_temperatures(
     if x is None:
         notes.append(
             "The positions were not looked at: `posterior.temperatures(x, y)`, with the data of "
-            "the run, tells a wrong force from wrong noise."
+            "the run, distinguishes a wrong force from wrong noise."
         )
         temperature = run_temperature(posterior)
     else:
@@ -215,11 +215,12 @@ def temperatures_for_diagnosis(
     reason = None
     if posterior.model is None or not posterior.has_weights:
         reason = (
-            "Temperatures at the draws tell, but they need the draws of the weights and the model."
+            "Temperatures at the draws would show it, but they need the draws of the weights and "
+            "the model."
         )
     elif data is None:
         reason = (
-            "Temperatures at the draws tell: `posterior.diagnose(x, data=(x_train, y_train))`, "
+            "Temperatures at the draws show it: `posterior.diagnose(x, data=(x_train, y_train))`, "
             "with the training data as they were given to `sample`."
         )
     if reason is None and data is not None:
@@ -229,7 +230,7 @@ def temperatures_for_diagnosis(
                 found = read_temperatures(posterior, *data, gradients=wanted, probe=probe)
                 return found, None
             reason = (
-                "Gradients over all the data at the draws, which tell, were not computed"
+                "Gradients over all the data at the draws, which would show it, were not computed"
                 + (": they would take long. " if gradients is None else ". ")
                 + "`posterior.diagnose(x, gradients=400)` computes them."
             )
@@ -251,8 +252,8 @@ def _going(statistics: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray
     if stopped.all():
         raise ValueError(
             "Every chain stopped at a draw that was not finite, so no temperature can be read. "
-            "Lower the step size; `find_step_size` (`--step-size auto`) looks for the largest that "
-            "holds."
+            "Lower the step size; `find_step_size` (`--step-size auto`) finds the largest step "
+            "size that works."
         )
     if stopped.any():
         listed = ", ".join(str(i) for i in np.flatnonzero(stopped))

@@ -61,8 +61,8 @@ def sentences(judged: Judged) -> list[str]:
         )
         if whole and step_factor is not None and step_factor > 4:
             found.append(
-                f"The step size could be longer, by a factor of about {step_factor:.2g}, as far "
-                "as temperatures tell."
+                "According to the temperatures, the step size could be larger, by a factor of "
+                f"about {step_factor:.2g}."
             )
     found += [
         _fault(kind, groups[kind], judged)
@@ -112,7 +112,7 @@ def output_sentences(
         most = max(abs(r.value) for r in moved)
         found.append(
             f"In {len(moved)} of {len(shifts)} directions the mean of the function outputs is off, "
-            f"by up to {most:.2g} standard deviations: the draws keep out of a region, or lean to "
+            f"by up to {most:.2g} standard deviations: the draws miss a region, or are shifted to "
             "one side."
         )
     right = [a for a in directions if a.kind == "right"]
@@ -150,9 +150,9 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
             )
         return (
             f"{names} {verb} too hot in position{_range(group)} while the momenta read "
-            f"{_times(1 / ratio)} as much. Either the chains still travel: see the temperature "
-            "over time, and warm up for longer. Or the force lacks a part of the model's "
-            "gradient (a forgotten prior, a likelihood without its N/B)."
+            f"{_times(1 / ratio)} as much. Either the chains are still moving to the posterior: "
+            "look at the temperature over time, and warm up for longer. Or the force lacks a part "
+            "of the model's gradient (a forgotten prior, a likelihood without its N/B)."
         )
     if kind == "momenta":
         return (
@@ -165,14 +165,15 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
         return (
             f"{names} {'reads' if one else 'read'} another temperature than T = {temperature:g}"
             f"{_range(group)}, which is not judged: {kernel} has an accept step, so neither step "
-            "size nor noise heats or cools it. Its chains mix slowly or have not arrived, which "
-            "R-hat and effective sample sizes tell, or it is the chance of one run in a hundred."
+            "size nor noise changes its temperature. Its chains mix slowly or have not reached "
+            "the posterior, which R-hat and effective sample sizes show. Or it is chance, as in "
+            "one run of a hundred."
         )
     if judged.dynamics == "unadjusted" and kind in ("cold", "hot"):
         return (
             f"{names} {verb} too {kind}{_range(group)}: {kernel} has no accept step, and its step "
-            "is too long, or its chains mix slowly or have not arrived, which R-hat and effective "
-            "sample sizes tell. Lower the step size, or warm up for longer."
+            "is too long, or its chains mix slowly or have not reached the posterior, which R-hat "
+            "and effective sample sizes show. Lower the step size, or warm up for longer."
         )
     if kind == "cold":
         return (
@@ -196,7 +197,7 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
             + less
             + ", raise the batch size, or take a gradient with less noise (control variates, SVRG)"
             + (
-                "; the other arrays bear this step, so a preconditioner helps as well."
+                "; the step suits the other arrays, so a preconditioner helps as well."
                 if some
                 else "."
             )
@@ -205,8 +206,8 @@ def _fault(kind: str, group: Sequence[ArrayTemperature], judged: Judged) -> str:
     if kind == "apart":
         return (
             f"{names}: the chains have different kinetic temperatures, and keep them. Either the "
-            "momenta are not refreshed (no friction, no noise), or the run is shorter than they "
-            "take to forget where they began."
+            "momenta are not refreshed (no friction, no noise), or the run is too short for them "
+            "to forget their start."
         )
     return (
         f"{names}: not known, the intervals are too wide or the chains too slow{_range(group)}. "

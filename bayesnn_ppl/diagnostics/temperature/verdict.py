@@ -54,7 +54,7 @@ def judge_temperatures(
 ) -> Thermometry:
     """Judge the series of both temperatures, array by array and together.
 
-    An array is hot or cold when its whole interval lies beyond T(1 ± tolerance), right when the
+    An array is too hot or too cold if its whole interval lies beyond T(1 ± tolerance), right if the
     interval meets that band and is no wider than ± resolution·T, and not known otherwise, nor by
     positions of chains that have an R-hat above 1.1 or 50 effective draws at most. The
     curvature is not known: the kinetic temperature is divided by its expectation at a small step,

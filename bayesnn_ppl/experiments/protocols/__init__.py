@@ -1,1 +1,1 @@
-"""What a study does with a method besides scoring it on held-out rows."""
+"""What a study does with a method, other than scoring it on held-out rows."""

@@ -1,4 +1,4 @@
-"""What a study does with a method beside scoring it on held-out rows, and the settings of that."""
+"""What a study does with a method, other than scoring it on held-out rows; and its settings."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ class Fitted:
         findings: what did not go well, and what to do.
         interrupted: whether Ctrl-C or the callback ended it.
         model: the model to predict with, where it is not the fitted one.
-        centre: latent site -> values (chains, ...) in the model's space, kept beside the draws:
+        centre: latent site -> values (chains, ...) in the model's space, kept with the draws:
             θ* of a model that is linearised there, so that a run on disk predicts as it did.
     """
 

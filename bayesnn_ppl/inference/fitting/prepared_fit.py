@@ -186,7 +186,7 @@ def _since(began: float) -> dict[str, float]:
 
 @partial(jax.jit, static_argnames="model")
 def _groups(model: StaticValue, z: Mapping[str, Any], x: Any, y: Any, probe: Any, keys: Any) -> Any:
-    """All sites of each draw in the model's space, and what it says at the probe."""
+    """All sites of each draw in the model's space, and what it says at the probe inputs."""
 
     def one(pair: Any) -> Any:
         position, key = pair

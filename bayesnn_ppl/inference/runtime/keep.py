@@ -72,8 +72,8 @@ class Keep:
             raise TypeError(f"`Keep(bfloat16=...)` is True or False, not {self.bfloat16!r}.")
         if self.weights == "none" and self.probe is None:
             raise ValueError(
-                '`Keep(weights="none")` without a probe would keep nothing of the posterior. Give '
-                "the inputs at which function values are kept: `probe=(x, y)`."
+                '`Keep(weights="none")` without probe inputs would keep nothing of the posterior. '
+                "Give the inputs at which function values are kept: `probe=(x, y)`."
             )
         if self.weights != "all" and (self.every > 1 or self.bfloat16):
             raise ValueError(
@@ -91,7 +91,7 @@ class Keep:
         if names and self.weights != "all":
             raise ValueError(
                 f'`Keep(groups=...)` are made from the weights, and weights="{self.weights}" keeps '
-                "no draws of them. A run whose probe is its training data has them without: "
+                "no draws of them. A run whose probe inputs are its training data has them: "
                 "`posterior.with_groups(...)`."
             )
 
@@ -130,12 +130,12 @@ def check_keep(
     on_disk: bool,
     float64: bool,
 ) -> tuple[Keep, Probe | None]:
-    """Check what is to be kept against the model; the probe as the compiled functions take it.
+    """Check what is to be kept against the model; the probe inputs as compiled functions take them.
 
     Raises:
-        TypeError: `keep` is not a `Keep`, or the probe holds no numbers.
-        ValueError: bfloat16 in memory, a model without predictions at new inputs, or a probe
-            that does not fit it.
+        TypeError: `keep` is not a `Keep`, or the probe inputs hold no numbers.
+        ValueError: bfloat16 in memory, a model without predictions at new inputs, or probe inputs
+            that do not fit it.
     """
     variable_names(summary.stored)  # names under which two sites would be stored are refused
     keep = Keep() if keep is None else keep
@@ -163,28 +163,28 @@ def check_keep(
     given = tuple(keep.probe) if isinstance(keep.probe, tuple | Split) else (keep.probe, None)
     if len(given) != 2:
         raise TypeError(f"`Keep(probe=...)` is x or a pair (x, y), not {len(given)} arrays.")
-    x = check_array(given[0], "the probe's x", float64=float64)
+    x = check_array(given[0], "the probe inputs", float64=float64)
     if x.shape[1:] != inputs.shape[1:]:
         raise ValueError(
-            f"The probe's x has rows of shape {x.shape[1:]}, but the model is trained on rows of "
-            f"shape {inputs.shape[1:]}. Prepare it as the training inputs."
+            f"The probe inputs have rows of shape {x.shape[1:]}, but the model is trained on rows "
+            f"of shape {inputs.shape[1:]}. Prepare them as the training inputs."
         )
     if summary.local:
         raise ValueError(
             f"The model has latent sites of single rows, {list(summary.local)}: one "
-            "value for each training row, and none for those of a probe. Leave the probe out."
+            "value for each training row, and none for new rows. Leave `probe` out."
         )
     check_inputs(model, x)
     fn = observed_distribution(model, x)
     if given[1] is None:
         return keep, Probe(x)
-    y = check_targets(given[1], "the probe's y", float64=float64)
+    y = check_targets(given[1], "the probe targets", float64=float64)
     if y.shape != tuple(fn.shape()):
         raise ValueError(
-            f"The probe's y has shape {y.shape}, but the model predicts shape "
-            f"{tuple(fn.shape())} at the probe's x."
+            f"`y` at the probe inputs has shape {y.shape}, but the model predicts shape "
+            f"{tuple(fn.shape())} at the probe inputs."
         )
-    check_support(fn, y, "the probe's y")
+    check_support(fn, y, "the probe targets")
     return keep, Probe(x, y.astype(np.int32) if summary.discrete else y)
 
 

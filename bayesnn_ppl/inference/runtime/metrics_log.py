@@ -20,7 +20,7 @@ _LOOK_SHARE = 5.0  # and so many times what a look takes
 
 
 class RunningScores:
-    """Scores of the posterior predictive distribution of all draws so far, at the probe."""
+    """Scores of the posterior predictive distribution of all draws so far, at the probe inputs."""
 
     def __init__(self, probe: Probe, standardisation: Any) -> None:
         assert probe.y is not None
@@ -145,8 +145,8 @@ class MetricsFile:
 
     Args:
         path: the file.
-        phase, draws: where the run stands; lines beyond are dropped, being of draws that a crash
-            has taken.
+        phase, draws: the current state of the run; later lines are dropped, being of draws that a
+            crash has taken.
     """
 
     def __init__(self, path: Path, *, phase: str, draws: int) -> None:

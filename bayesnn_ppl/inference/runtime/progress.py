@@ -65,7 +65,7 @@ class ProgressBar:
             self._bar.__exit__(kind, error, trace)
 
     def say(self, text: str) -> None:
-        """Print one line beside the bar."""
+        """Print one line above or below the bar."""
         if self._bar is not None:
             self._bar.console.print(text, highlight=False, markup=False)
         elif self._shown:

@@ -19,7 +19,7 @@ class Until:
     """When a run is done.
 
     Attributes:
-        function_rhat: R-hat that every function value at the probe must keep below, or None.
+        function_rhat: R-hat that every function value at the probe inputs must keep below, or None.
         ess: effective sample size, bulk and tail, that every one of them must reach, with the
             precision that a diagnosis with this threshold asks for; 400 where only `function_rhat`
             is given; or None.

@@ -87,7 +87,7 @@ def resolve_start(
         chains: number of chains.
 
     Raises:
-        TypeError: `init` is none of these.
+        TypeError: `init` is not one of these.
         ValueError: an unknown site, a wrong shape or a value that is not finite.
     """
     if init is None:

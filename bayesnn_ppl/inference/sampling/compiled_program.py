@@ -39,12 +39,13 @@ class Program:
 
     Attributes:
         start: `(keys, values, data) -> (state, z, faults, started)`; the last is the latent
-            sites' constrained values, and function values at the probe, by group.
+            sites' constrained values, and function values at the probe inputs, by group.
         advance: `(state, data, keys, (first, draws, thinning)) -> (state, groups)`; groups are
             those of the posterior's tree, variable -> buffer with leading axes (chain, block), of
             which only the first `draws` entries are written. `keys`, one a chain, and `first`, the
-            number of the block's first draw, make the predictive samples at the probe. Of streamed
-            data, x and y are a block of rows, and the counts are those of `streamed_advance`.
+            number of the block's first draw, make the predictive samples at the probe inputs. Of
+            streamed data, x and y are a block of rows, and the counts are those of
+            `streamed_advance`.
         block: the most draws that one call of `advance` can make.
         place: puts x and y where the compiled functions expect them.
         state: shapes and shardings of the state, to bring one back from the disk.

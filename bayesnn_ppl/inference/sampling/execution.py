@@ -30,7 +30,7 @@ def execute(
     progress: bool,
     callback: Callable[[Progress], Any] | None,
 ) -> Posterior:
-    """Carry the plan out, from where the sink stands, until it holds `draws` draws.
+    """Carry out the plan from the sink's current state, until it holds `draws` draws.
 
     Raises:
         KeyboardInterrupt: Ctrl-C, before there was a draw to return; it says what is kept.

@@ -216,7 +216,7 @@ def make_plan(given: SampleInputs) -> Plan:
 
 
 def _watched(keep: Keep | None, rows: HeldRows | StreamedRows, float64: bool) -> Keep:
-    """Function values must be known to `until`: without a probe, those at training inputs are."""
+    """`until` needs function values: without probe inputs, those at training inputs."""
     keep = Keep() if keep is None else keep
     if not isinstance(keep, Keep) or keep.probe is not None:
         return keep

@@ -44,8 +44,8 @@ class Progress:
         draws: variable name -> array (chain, block, ...) of this block's draws, constrained.
         statistics: name -> array (chain, block).
         functions: name -> array (chain, block, ...) of what each draw's network says at the
-            probe, in the model's units: `mean` and `sd`, or `probability`; `y`, a predictive
-            sample; `log_likelihood` where the probe has targets. Empty without a probe.
+            probe inputs, in the model's units: `mean` and `sd`, or `probability`; `y`, a predictive
+            sample; `log_likelihood` if there are targets. Empty without probe inputs.
         metrics: name -> number, as in `metrics.csv` of a run on disk.
     """
 

@@ -95,15 +95,15 @@ def sample(
         out: a new or empty folder that the draws are streamed to as they come, with the
             sampler's state: memory does not grow with their number, ArviZ and xarray open them
             during the run, and `resume` continues after a crash, bit-for-bit identical.
-        keep: what is kept of each draw, by default all weights; see `Keep`. With a probe,
+        keep: what is kept of each draw, by default all weights; see `Keep`. With probe inputs,
             `diagnose()` and `evaluate(posterior)` need no inputs, and no model.
         until: end the run before it has all its draws, as soon as the functions have converged:
-            any of `function_rhat` (largest R-hat of the function values at the probe), `ess` (their
-            smallest bulk or tail effective sample size, with the precision that a diagnosis of that
-            `ess_threshold` asks for) and `max_time` (seconds, or "10m"), such
+            any of `function_rhat` (largest R-hat of the function values at the probe inputs), `ess`
+            (their smallest bulk or tail effective sample size, with the precision that a diagnosis
+            of that `ess_threshold` asks for) and `max_time` (seconds, or "10m"), such
             as dict(function_rhat=1.01, ess=400, max_time="10m"). Convergence needs all that is
-            asked of it; time alone ends a run too. Without a probe in `keep`, function values at
-            up to 100 training inputs are kept. The provenance's "ended" says what ended the run.
+            asked of it; time alone ends a run too. Without probe inputs in `keep`, function values
+            at up to 100 training inputs are kept. The provenance's "ended" says what ended the run.
         cluster: workers of Dask that share the chains: a `distributed.Client` or cluster, the
             address of a scheduler, "local" for a process of this machine for each core, or
             "slurm". Needs `out`, a folder or an address that all of them can write to. A worker

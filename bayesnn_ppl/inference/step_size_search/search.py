@@ -84,7 +84,7 @@ def find_step_size(
         UserWarning: the kernel's own step is three times as long as the one found, or as short.
 
     Raises:
-        TypeError, ValueError: the kernel is none of stochastic gradients, its step is a schedule,
+        TypeError, ValueError: the kernel does not use stochastic gradients, its step is a schedule,
             or an argument is out of range; said before anything is compiled.
         RuntimeError: no chain found a start where density and gradient are finite.
     """

@@ -10,7 +10,7 @@ class PseudoLikelihood(dist.Distribution):
 
     Samplers see `log_prob`, which a subclass gives and which need not be a density of anything.
     Predictions, log likelihoods and scores are those of `base_dist`, a distribution of `y`, as
-    are support, shape and samples. The subclass's name stands in the provenance of a run, as
+    are support, shape and samples. The subclass's name is in the provenance of a run, as
     `observed`.
     """
 

@@ -19,8 +19,8 @@ def training_log_likelihood(
 ) -> tuple[NDArray[Any], float]:
     """Untempered log p(y_i|θ_s) of the training rows, (chain, draw, N), and T of the draws.
 
-    Without x and y: of the posterior's group "log_likelihood", its own training data, or the probe
-    of the run where that is the training data.
+    Without x and y: of the posterior's group "log_likelihood", its own training data, or the
+    probe inputs of the run where these are the training data.
     """
     run = posterior.provenance
     refuse_unweightable(run)
@@ -93,7 +93,7 @@ def _require_draws(draws: int) -> None:
 
 
 def require_training_data(posterior: Any, x: Any, y: Any) -> None:
-    """Raise ValueError unless x and y, or else the probe, are what the run learned from."""
+    """Raise ValueError unless x and y, or else the probe inputs, are what the run learned from."""
     run = posterior.provenance
     given = "`x` and `y` are"
     if x is None and y is None:
@@ -102,9 +102,9 @@ def require_training_data(posterior: Any, x: Any, y: Any) -> None:
                 "Give the training data, `loo(posterior, x, y)`: the run kept no function values "
                 "with targets."
             )
-        (x, y), given = posterior.probe, "the probe of the run is"
+        (x, y), given = posterior.probe, "the probe inputs of the run are"
     elif x is None or y is None:
-        raise ValueError("Give `x` and `y` both, or neither for the probe of the run.")
+        raise ValueError("Give `x` and `y` both, or neither for the probe inputs of the run.")
     float64 = run.get("precision") == "float64"
     x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
     known = run.get("data_sha256")

@@ -71,7 +71,7 @@ class CrossValidation:
         return {name: getattr(self, name) for name in names}
 
     def _more(self) -> list[str]:
-        """Lines of the table besides."""
+        """Further lines of the table."""
         return []
 
 

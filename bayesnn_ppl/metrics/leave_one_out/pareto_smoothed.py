@@ -124,8 +124,8 @@ def loo(posterior: Any, x: Any = None, y: Any = None) -> LeaveOneOut:
 
     Args:
         posterior: of `sample`, with its model and weights.
-        x, y: the training data, as `sample` was given them. Without them the probe of the run, if
-            that is the training data; it needs no model.
+        x, y: the training data, as `sample` was given them. Without them the probe
+            inputs of the run, if these are the training data; they need no model.
 
     Returns:
         A `LeaveOneOut`, in the data's units.

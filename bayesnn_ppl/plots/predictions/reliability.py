@@ -37,7 +37,7 @@ def plot_reliability(
         A figure with two axes: accuracy against confidence, and the share of predictions.
 
     Raises:
-        TypeError: accuracy or weight are missing, or given beside a `Reliability`.
+        TypeError: accuracy or weight are missing, or given together with a `Reliability`.
         ValueError: if shapes differ, a weight is negative, all are 0, or a confidence or accuracy
             of a bin that is not empty is NaN or outside [0, 1].
 

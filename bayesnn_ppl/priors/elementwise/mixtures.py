@@ -87,7 +87,7 @@ def spike_and_slab(
     """w ~ π N(0, slab²) + (1 - π) N(0, spike²): most weights small, some free.
 
     The spike is a narrow normal and not a point mass at zero: a point mass has no density
-    beside the slab's, so that no gradient can move a weight on or off it, and the on/off
+    to compare with the slab's, so no gradient can move a weight on or off it, and the on/off
     indicators would be a discrete site for every weight.
 
     Args:

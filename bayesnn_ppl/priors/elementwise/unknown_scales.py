@@ -20,7 +20,7 @@ def sample_scaled(name: str, shape: tuple[int, ...], scale: Any, *, centred: boo
     """w ~ N(0, scale²), of the given shape, as the parameter `name`.
 
     Centred, `name` is the latent site. Otherwise `<name>_base` ~ N(0, 1) is, and `name` is the
-    deterministic site scale · base; two factors beside it, -Σ log scale and +Σ log scale, turn the
+    deterministic site scale · base; two more factors, -Σ log scale and +Σ log scale, turn the
     density of the base into that of w and add the Jacobian of the map. They cancel, but a
     whole-posterior temperature counts the first and leaves the second alone, as it does all
     Jacobians. So both forms are one distribution at every temperature.

@@ -101,7 +101,7 @@ def empirical(
         if not (np.isfinite(scales[name]).all() and (scales[name] > 0).all()):
             raise ValueError(
                 f"Some weights of `{name}` have no finite, positive variance over the draws: the "
-                "chains stood still there, or there is only one draw."
+                "chains did not move there, or there is only one draw."
             )
     return _Empirical(means, scales, False)
 

@@ -1,6 +1,6 @@
 """Approximations by word: their settings are the arguments of their classes.
 
-Words stand for what cannot be typed: an optimiser, a schedule, and the network to begin at.
+Words name the values that cannot be typed: an optimiser, a schedule, and the network to start from.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ def approximation_summary(word: str) -> str:
 
 @functools.cache
 def approximation_group(word: str) -> type:
-    """The settings of an approximation as a frozen dataclass; None stands for not given."""
+    """The settings of an approximation as a frozen dataclass; None means not given."""
     fields = [(name, Any, field) for name, field in _settings(_kind(word)).items()]
     return dataclasses.make_dataclass(
         f"{_kind(word).__name__}Settings", fields, frozen=True, kw_only=True

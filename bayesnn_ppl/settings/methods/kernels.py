@@ -114,7 +114,7 @@ def kernel_summary(word: str) -> str:
 
 @functools.cache
 def kernel_group(word: str) -> type:
-    """The settings of a kernel or a method as a frozen dataclass; None stands for not given."""
+    """The settings of a kernel or a method as a frozen dataclass; None means not given."""
     kind, defaults = kernel_kind(word), METHODS.get(word, {}).get("settings", {})
     only = _OF_NUTS if word == "nuts" else None
     fields = argument_settings(kind, _NOT_TYPED, only=only, renamed=_RENAMED, defaults=defaults)

@@ -1,4 +1,4 @@
-"""What models can be told."""
+"""The options of models."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ _COUNTS = ("poisson", "negative_binomial")
 
 @dataclass(frozen=True)
 class ZooSettings:
-    """What models of the zoo can be told; one that does not apply to a model is refused."""
+    """The options of models of the zoo; one that does not apply to a model is refused."""
 
     hidden: tuple[int, ...] | None = setting(
         "widths of the hidden layers, or `none`",
@@ -110,7 +110,7 @@ class ZooSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What any model can be told."""
+    """The options of any model."""
 
     posterior_temperature: float = setting(
         "temperature of the whole posterior, [p(D|w) p(w)]^(1/T)",

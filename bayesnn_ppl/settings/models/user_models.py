@@ -50,7 +50,7 @@ def load_model(path: Path, name: str = DEFAULT_NAME) -> Any:
         FileNotFoundError: there is no such file.
         ValueError: the file cannot be read as Python, fails while it is loaded, or has no such
             name.
-        TypeError: what bears the name is not a model.
+        TypeError: the object of that name is not a model.
     """
     if not path.is_file():
         raise FileNotFoundError(

@@ -115,7 +115,7 @@ def check_task(name: str, task: str) -> None:
     """Refuse a model that cannot learn the target.
 
     Raises:
-        ValueError: `task` is none of the model's.
+        ValueError: `task` is not one of the model's.
     """
     if task not in (can := tasks(name)):
         others = series(f"`{other}`" for other in names() if task in tasks(other))
@@ -162,7 +162,7 @@ def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None
 
     Args:
         name: its name.
-        given: of `ZooSettings`, those that were given; None stands for not given.
+        given: of `ZooSettings`, those that were given; None means not given.
         task: of the data.
         classes: number of labels, or None.
 
@@ -188,7 +188,7 @@ def build(name: str, given: Mapping[str, Any], *, task: str, classes: int | None
             flag = key.replace("_", "-")
             raise ValueError(
                 f"The model `{name}` has no option --{flag}: it is fixed there. "
-                "`bayesnn models` shows what each model can be told."
+                "`bayesnn models` shows the options of each model."
             )
         arguments[key] = tuple(value) if isinstance(value, list) else value
     model = make(**arguments)

@@ -40,7 +40,7 @@ def reference_of(run: Run) -> Any:
     """The reference of the run in the order of its test rows, or None where it has none.
 
     Raises:
-        ValueError: the rows stand in an order that the reference is not known in.
+        ValueError: the rows are in an order for which the reference is not known.
     """
     if run.reference is None:
         return None

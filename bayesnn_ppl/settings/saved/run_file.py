@@ -19,7 +19,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Run:
-    """What a saved run remembers besides the posterior.
+    """What a saved run stores in addition to the posterior.
 
     Attributes:
         made_by: "bayesnn sample", "bayesnn fit", "bayesnn demo", or "Python".
@@ -215,7 +215,7 @@ def same_features(run: Run, dataset: Any, name: str) -> None:
             + (
                 f": it lacks {', '.join(f'`{n}`' for n in absent[:5])}."
                 if absent
-                else ": they stand in another order."
+                else ": they are in another order."
             )
         )
 

@@ -138,7 +138,7 @@ DEPTH, TARGET = {"max_tree_depth": 10}, {"target_acceptance": 0.8}
 BAD, GOOD, UNKNOWN = "not converged", "converged", "not judged"
 # What was done to a run, how its draws are made, what is known of it; status, words, figures.
 FAULTS = [
-    (shifted, {}, {}, BAD, ["Chain 2 stands apart"], {"apart_chains": [2]}),
+    (shifted, {}, {}, BAD, ["Chain 2 differs from the others"], {"apart_chains": [2]}),
     (spread, {}, {}, BAD, [], {"apart_chains": [1]}),
     (stuck, {}, {}, BAD, ["Chain 3 is stuck (0 % of its draws differ"], {"stuck_chains": [3]}),
     (stuck, {}, {}, BAD, [], {"moved_share": [1.0, 1.0, 1.0, 0.0]}),
@@ -157,7 +157,7 @@ FAULTS = [
     ),
     (constant, {}, {}, GOOD, ["All 30 function outputs"], {}),
     (frozen_apart, {}, {}, BAD, [], {}),
-    (untouched, {"chains": 1}, {}, UNKNOWN, ["One chain only"], {}),
+    (untouched, {"chains": 1}, {}, UNKNOWN, ["only one chain"], {}),
     (untouched, SLOWER, {}, BAD, ["do not give the same predictions"], {}),
     (untouched, SLOW, {}, "approximate", [], {}),
     (untouched, {"draws": 3}, {}, UNKNOWN, ["too few for any measure"], {}),
@@ -251,7 +251,7 @@ def test_non_finite_draws(bad, where):
 def test_too_few_draws():
     found = diagnosed(*healthy(draws=60))
     assert found.status in ("approximate", "not converged")
-    assert "draws a chain would be needed (now 60)" in found.verdict
+    assert "draws per chain are needed (now 60)" in found.verdict
     fewest = min(
         summary[key]
         for summary in found.functions.values()
@@ -379,5 +379,5 @@ def test_refusals():
         diagnosed(functions, weights, {**stats, "max_tree_depth": 10})
     with pytest.raises(TypeError, match="complex"):
         diagnosed(functions, {"tau": np.zeros((4, 500), complex)}, stats)
-    with pytest.raises(ValueError, match="what is of use"):
+    with pytest.raises(ValueError, match="what is useful"):
         diagnosed(functions, weights, stats, rhat_limit=1.0)

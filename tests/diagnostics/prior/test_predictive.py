@@ -254,7 +254,7 @@ def test_a_prior_that_collapses_and_one_that_does_not():
     share = np.median(found.classes.largest)
     assert share > np.median(both.results["even"].classes.largest) + 0.2
     assert "of the inputs in one class" in found.verdict
-    assert "Weaken what is the same for all inputs" in found.verdict
+    assert "Reduce the part that is the same for all inputs" in found.verdict
     assert "grow with depth" in found.verdict
     assert "No collapse" in both.results["even"].verdict
     assert "`even` is spread" in both.verdict
@@ -270,7 +270,7 @@ def test_the_report():
     assert title == f"Prior predictive: {found.status}" and blank == ""
     assert " ".join(" ".join(lines).split()).startswith(found.verdict)
     assert max(map(len, lines)) <= 88
-    assert "beside noise of sd" in found.verdict and found.layers[0].saturated > 0.8
+    assert "with noise of sd" in found.verdict and found.layers[0].saturated > 0.8
     assert "of the tanh units are saturated (|tanh| > 0.99)" in found.verdict
     told = json.loads(found.to_json())
     assert told["draws"] == 20 and told["rows"] == len(X) and told["classes"] is None
@@ -285,7 +285,7 @@ def test_words_for_constants_and_for_wild_functions():
     rough = prior_predictive(
         model_of(lambda f: dist.Normal(jax.numpy.sin(30 * f), 1.0)), X, draws=60
     )
-    assert rough.status == "rough" and "say nothing about each other" in rough.verdict
+    assert rough.status == "rough" and "are almost independent" in rough.verdict
 
 
 def test_values_that_are_not_finite_are_counted_and_left_out():

@@ -164,8 +164,8 @@ def test_only_kernels_that_inject_noise_are_judged_by_it(noise, word):
     assert injects.status == f"too {word}" and "noise" in injects.verdict
     accepts = read(chain, kinetic=False, dynamics="accept step")
     assert accepts.status == "not known" and accepts.step_factor is None
-    assert "has an accept step, so neither step size nor noise heats" in accepts.verdict
-    assert "the chance of one run in a hundred" in accepts.verdict
+    assert "has an accept step, so neither step size nor noise changes" in accepts.verdict
+    assert "chance, as in one run of a hundred" in accepts.verdict
     assert "has no momenta" not in accepts.verdict
     unadjusted = read(chain, kinetic=False, dynamics="unadjusted")
     assert unadjusted.status == f"too {word}" and "noise" not in unadjusted.verdict
@@ -190,7 +190,7 @@ def test_a_force_is_doubted_only_beside_chains_that_travel():
     assert "Either the chains still move apart" in read(run(5, force=force)).verdict
     force = PRECISION.copy()
     force[LAST] -= PRIOR[LAST]
-    assert "Either the chains still travel" in read(run(6, force=force)).verdict
+    assert "Either the chains are still moving" in read(run(6, force=force)).verdict
 
 
 def test_text_and_arrays():

@@ -8,7 +8,8 @@ __all__ = ["judge_exactness"]
 # A temperature is a variance: between 0.64 T and 1.44 T the spread is right to 20 %.
 _LOW, _HIGH = 0.64, 1.44
 _HOW = (
-    "`posterior.diagnose(x, data=(x_train, y_train))` reads temperatures at the draws, which tell."
+    "`posterior.diagnose(x, data=(x_train, y_train))` computes temperatures at the draws, which "
+    "show it."
 )
 
 
@@ -43,8 +44,8 @@ def judge_exactness(
     without_at_start = without[0].upper() + without[1:]
     if temperatures is None:
         sentence = (
-            f"{without_at_start}, so its draws may be those of another distribution, on which all "
-            f"chains agree. {missing or _HOW}"
+            f"{without_at_start}, so its draws may have another distribution, even if all chains "
+            f"agree. {missing or _HOW}"
         )
         return Judgement("exactness", "not judged", f"{without}; no temperatures read", (sentence,))
     scale = temperatures.temperature
@@ -67,8 +68,8 @@ def judge_exactness(
     if not (temperatures.positions_read and temperatures.functions):
         looked = "momenta" if not temperatures.positions_read else "parameter arrays"
         sentence = (
-            f"{without_at_start}, and the {looked} alone do not show whether the function outputs "
-            f"spread as they should. {missing or _HOW}"
+            f"{without_at_start}, and the {looked} alone do not show whether the spread of the "
+            f"function outputs is right. {missing or _HOW}"
         )
     elif wide:
         sentence = (

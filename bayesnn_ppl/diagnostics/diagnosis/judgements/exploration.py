@@ -24,8 +24,8 @@ def judge_exploration(
         chains: how many there are.
         starts: `status`, `median` and `sentence` of `dispersion_of_starts`; {} where the starts
             are not known.
-        functions: whether function values of the draws are known, which the starts could be held
-            against.
+        functions: whether function values of the draws are known, which the starts could be
+            compared with.
     """
     missed = (
         f"a region that takes one start in ten is missed by {_all(chains)} in "
@@ -37,8 +37,8 @@ def judge_exploration(
             "not judged",
             "one chain",
             (
-                "One chain only: that it found the whole posterior cannot be judged, because only "
-                "chains from different starts can disagree. Run at least 4.",
+                "There is only one chain. Whether it found the whole posterior cannot be judged, "
+                "because only chains from different starts can disagree. Run at least 4.",
             ),
         )
     spread = starts.get("status", "not judged")
@@ -53,23 +53,24 @@ def judge_exploration(
         return Judgement(
             "exploration",
             "not judged",
-            f"{chains} chains, starts closer together than draws: R-hat cannot see what all missed",
+            f"{chains} chains, starts closer together than draws: R-hat cannot see modes that all "
+            "of them missed",
             (starts["sentence"],),
         )
     if spread == "not judged":
         sentence = (
-            "No function values are known, and how far apart chains started is seen in those: give "
-            "the model and rows, or sample with a probe."
+            "No function values are known, so the distance between the starts cannot be measured. "
+            "Give the model and rows, or sample with probe inputs."
         )
         if functions:
             sentence = (
-                "Where the chains started is not known, so nobody can say whether R-hat could have "
-                "seen what they missed. Pass `starts`, their function values there; runs of "
-                "`sample` record them."
+                "The starts of the chains are not known. So it is not known whether R-hat could "
+                "have seen a mode that some of them missed. Pass `starts`, the function values at "
+                "the starts; runs of `sample` record them."
             )
         return Judgement("exploration", "not judged", figure, (sentence,))
     if chains < _CHAINS:
-        sentence = f"{chains} chains are few: {missed}. Run at least {_CHAINS}."
+        sentence = f"{chains} chains are too few: {missed}. Run at least {_CHAINS}."
         return Judgement("exploration", "not judged", figure, (sentence,))
     return Judgement("exploration", "passed", figure)
 

@@ -71,8 +71,8 @@ def _broken(
         at = f"draw {draws[0]}" if len(draws) == 1 else f"draws {draws[0]} to {draws[-1]}"
         sentences.append(
             f"{listed(list(stopped)).capitalize()} stopped at {at}, where the state was no longer "
-            "finite; draws from there on repeat the last one that was. Lower the step size, or "
-            "look for it with `find_step_size` (`--step-size auto`)."
+            "finite; later draws repeat the last finite one. Lower the step size, or search for "
+            "one with `find_step_size` (`--step-size auto`)."
         )
     for chain in sampler["stuck_chains"]:
         if chain in sampler["stopped_chains"]:
@@ -84,9 +84,9 @@ def _broken(
         if not math.isnan(accepted):
             reasons.append(f"mean acceptance {accepted:.2g}")
         sentences.append(
-            f"Chain {chain} is stuck ({', '.join(reasons)}). Start it elsewhere (a draw from the "
-            "prior rather than a wide uniform), lower the initial step size, or warm up for "
-            "longer; its draws are not a sample of the posterior."
+            f"Chain {chain} is stuck ({', '.join(reasons)}). Its draws are not a sample of the "
+            "posterior. Start it elsewhere (at a draw from the prior, not from a wide uniform), "
+            "lower the initial step size, or warm up for longer."
         )
     return sentences
 
@@ -96,7 +96,7 @@ def _gaps(functions: Mapping[str, Summary], sampler: Summary) -> list[str]:
     if not functions:
         sentences.append(
             "No function values were given, so convergence is not judged: weights alone cannot "
-            "say it. Pass probe inputs, best the ones predictions are wanted for."
+            "show it. Pass probe inputs, such as those that you want to predict."
         )
     elif not sum(s["judged"] + s["non_finite"] for s in functions.values()):
         sentences.append(
@@ -105,8 +105,8 @@ def _gaps(functions: Mapping[str, Summary], sampler: Summary) -> list[str]:
         )
     if sampler["draws"] < 4:
         sentences.append(
-            f"{sampler['draws']} draws a chain are too few for any measure (4 at least, hundreds "
-            "to be of use)."
+            f"{sampler['draws']} draws per chain are too few for any measure. At least 4 are "
+            "needed, and hundreds are useful."
         )
     return sentences
 
@@ -140,7 +140,7 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
                     "approximate",
                     f"Only {percent(below)} of the {count} function outputs have R-hat below "
                     f"{limits.rhat_threshold:g}; the largest is {largest:.3f}, at {where}. "
-                    "The chains differ a little more than their length explains: run on.",
+                    "The chains differ a little more than their length explains. Run longer.",
                 )
             )
     if smallest < limits.ess_threshold:
@@ -148,9 +148,9 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
         needed = round_up(now * limits.ess_threshold / max(smallest, 1e-9))
         # While the chains disagree the rate says how far apart they are, not how they mix.
         advice = (
-            f"at this rate about {needed} draws a chain would be needed (now {now})."
+            f"at this rate about {needed} draws per chain are needed (now {now})."
             if usable
-            else "how many draws are needed can be said once the chains agree."
+            else "the number of draws needed can be estimated when the chains agree."
         )
         found.append(
             (
@@ -183,7 +183,7 @@ def _apart(sampler: Summary) -> list[Finding]:
     return [
         (
             "passed",
-            f"{names[0].upper()}{names[1:]} {'stands' if alone else 'stand'} apart from the others "
+            f"{names[0].upper()}{names[1:]} {'differs' if alone else 'differ'} from the others "
             f"in function space: without {'it' if alone else 'them'} the largest R-hat of the "
             f"outputs concerned is {sampler['rhat_without_apart']:.3f}. It may have found another "
             "mode or not yet the right one: compare log densities, warm up for longer, and leave a "
@@ -204,10 +204,10 @@ def _transitions(sampler: Summary, limits: Thresholds) -> list[Finding]:
                 "doubtful" if serious else "passed",
                 f"{count} transition{'s' * (count > 1)} diverged ({percent(share)})"
                 + (
-                    f": the step is too long where the density bends most. Raise the target "
+                    f": the step is too long where the curvature is largest. Raise the target "
                     f"acceptance{aim}, or write hierarchical scales in non-centred form."
                     if serious
-                    else ", too few to matter by themselves."
+                    else ", too few to matter."
                 ),
             )
         )

@@ -57,7 +57,7 @@ def remarks(
         else "judge by the predictions, with the reservations above"
     )
     cause = (
-        "weight symmetries (hidden-unit permutation, sign flips) let chains sit in equivalent "
+        "weight symmetries (hidden-unit permutation, sign flips) let chains be at equivalent "
         f"places; {trust}, but do not interpret single weights."
         if symmetric
         else "some combinations of weights change the function little and mix slowly; "

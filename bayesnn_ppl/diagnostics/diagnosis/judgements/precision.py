@@ -56,9 +56,9 @@ def judge_precision(
                 "approximate" if usable else "failed",
                 f"Errors (two standard errors): {figure}. "
                 + (
-                    "Use it for what needs no more than that, or run on."
+                    "If this is not precise enough, run longer."
                     if usable
-                    else "That is too little for any use: run on."
+                    else "This is too imprecise to use. Run longer."
                 ),
             )
         )

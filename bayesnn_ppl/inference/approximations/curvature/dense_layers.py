@@ -1,6 +1,6 @@
 r"""Dense blocks of the Gauss-Newton matrix of dense layers, without Jacobians of their weights.
 
-A dense layer multiplies a row's inputs a, with a one beside them where it has a bias, by a matrix
+A dense layer multiplies a row's inputs a, with a one appended if it has a bias, by a matrix
 W. With g_r the derivatives of u_r in its output ∂u_r/∂W = a g_rᵀ, so the block of M is
 
     M = Σ_n (a aᵀ) ⊗ F,    F = Σ_r g_r g_rᵀ

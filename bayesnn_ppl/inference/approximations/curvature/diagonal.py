@@ -28,7 +28,7 @@ class DiagonalCurvature(NamedTuple):
         return normals / jnp.sqrt(self._precision(factors, noise))
 
     def spectrum(self) -> Self:
-        """Itself: it is diagonal as it stands."""
+        """Itself, because it is already diagonal."""
         return self
 
     def covariance(self, factors: Any, noise: Any) -> Any:

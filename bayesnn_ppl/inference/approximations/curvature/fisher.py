@@ -93,8 +93,8 @@ def refuse_unknown(fn: Any) -> None:
         if isinstance(inside, PseudoLikelihood):
             raise ValueError(
                 f"The model trains by the pseudo-likelihood {type(inside).__name__}, which is "
-                "no distribution of `y` and has no Fisher information. Use the likelihood that it "
-                "stands for, or another approximation."
+                "not a distribution of `y` and has no Fisher information. Use the likelihood that "
+                "it stands for, or another approximation."
             )
         if isinstance(inside, dist.MaskedDistribution):
             raise ValueError(

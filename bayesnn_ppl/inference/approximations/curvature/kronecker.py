@@ -1,6 +1,6 @@
 r"""Kronecker-factored curvature (KFAC) of dense and convolutional layers.
 
-A layer that multiplies inputs a, with a one beside them where it has a bias, by a matrix W has
+A layer that multiplies inputs a, with a one appended if it has a bias, by a matrix W has
 ∂u/∂W = Σ_t a_t g_tᵀ, with g_t the derivative of u in the layer's output at place t. Its block of
 M is taken as if a and g were independent, and places uncorrelated:
 
@@ -127,7 +127,7 @@ class KroneckerCurvature:
 class LayerFactors(NamedTuple):
     """Σ a aᵀ (in, in) and Σ g gᵀ (out, out) of a layer, and how many rows and places they are of.
 
-    The first is over rows and places, the second over the columns of a root besides.
+    The first is over rows and places, the second also over the columns of a root.
     """
 
     inputs: Any

@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 
     @property
     def part(self) -> slice:
-        """Where the layer stands in a flat vector."""
+        """The place of the layer in a flat vector."""
         return slice(self.begin, self.end)
 
 

@@ -65,7 +65,7 @@ def prior_curvature(
 
     Where the negative Hessian of a prior without couplings is not positive, as in the tails of
     a Student t or, being 0, of a Laplace prior, that of the Gaussian which touches the prior
-    at w stands in: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
+    at w is used: -(1/w) d log p(w)/dw, which is positive for every density that falls on both
     sides of 0, and never narrower than the prior (Palmer et al., 2006).
 
     Args:
@@ -77,7 +77,7 @@ def prior_curvature(
 
     Raises:
         ValueError: parameters are coupled by the prior where they must not be, or a curvature is
-            not positive with nothing to stand in for it.
+            not positive and has no replacement.
     """
     generator = np.random.default_rng(0)
     signs = np.where(generator.random(centre.shape) < 0.5, -1.0, 1.0).astype(centre.dtype)

@@ -45,7 +45,7 @@ def check_layers(layers: Any, name: str) -> Layers:
     """`layers` as "last", a tuple of patterns, or None.
 
     Raises:
-        TypeError, ValueError: it is none of these.
+        TypeError, ValueError: it is not one of these.
     """
     if layers is None or layers == "last":
         return layers

@@ -65,7 +65,7 @@ class Laplace:
         model: a NumPyro model that keeps the model contract.
         structure: of P: "full"; "block", one for each layer; "kfac", Kronecker factors of dense
             layers and convolutions; "diagonal"; "low_rank", the largest eigenvalues in units of
-            the prior's precision, and the prior beside them.
+            the prior's precision, together with the prior.
         layers: whose parameters: None for all, "last", or patterns of names such as "Dense_0.*".
         rank: eigenvalues that "low_rank" keeps, by default 50.
         mode: settings of `MAP`, or the posterior of a fit of this model, where its first draw is

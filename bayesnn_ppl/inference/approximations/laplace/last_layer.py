@@ -33,8 +33,8 @@ __all__ = ["LastLayer"]
 class LastLayer:
     r"""Bayesian linear regression on the features of a trained network (neural linear).
 
-    With features φ(x), a one beside them, Gaussian noise σ and a normal prior N(μ₀, P₀⁻¹) on the
-    last layer, its posterior given all other weights is N(θ̂, P⁻¹),
+    With features φ(x), a one appended to them, Gaussian noise σ and a normal prior N(μ₀, P₀⁻¹) on
+    the last layer, its posterior given all other weights is N(θ̂, P⁻¹),
 
         P = P₀ + Σ_n φ_n φ_nᵀ / (T σ²),     P θ̂ = P₀ μ₀ + Σ_n φ_n y_n / (T σ²)
 

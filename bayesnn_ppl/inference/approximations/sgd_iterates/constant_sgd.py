@@ -91,7 +91,7 @@ class ConstantSGD(IteratesOfSGD):
             if self.preconditioner != "none":
                 raise ValueError(
                     f'The "{self.preconditioner}" preconditioner has the rates of the theory in '
-                    "it, and `learning_rate` would be ignored beside it. Leave one of the two out."
+                    "it, and `learning_rate` would be ignored with it. Leave one of the two out."
                 )
 
     def _check_layout(self, layout: Layout) -> None:

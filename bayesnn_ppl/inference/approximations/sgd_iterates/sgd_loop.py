@@ -88,7 +88,7 @@ def run_sgd(
 
     per observation, in NumPyro's unconstrained coordinates with their Jacobians: what the iterates
     are to look like is a density there. Temperatures of the model count in J. The rows of a
-    minibatch are drawn with replacement, each step anew: over a shuffled epoch the noise of the
+    minibatch are drawn with replacement, again at each step: over a shuffled epoch the noise of the
     minibatches adds up to nothing, and the iterates would stay much closer to the mode.
 
     Args:

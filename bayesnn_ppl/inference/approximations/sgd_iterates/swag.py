@@ -54,7 +54,7 @@ class IterateMoments:
             self.add(made[:, index])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Where it stands, as named arrays."""
+        """Its state, as named arrays."""
         found = {"count": np.asarray(self.count), "skip": np.asarray(self._skip)}
         if self.count:
             found |= {

@@ -48,8 +48,8 @@ class Dropout(TrainedByGradients):
     all that is left of KL(q || p), in which the width of the points is let go to 0 (Gal and
     Ghahramani). A likelihood temperature T counts once, as the model has it.
 
-    `rate="concrete"` learns a rate for each layer beside the weights, from 0.1 on, with masks
-    relaxed to the concrete distribution of temperature 0.1 while training.
+    `rate="concrete"` learns a rate for each layer together with the weights, from 0.1 on, with
+    masks relaxed to the concrete distribution of temperature 0.1 while training.
 
     A draw is a set of weights with one mask multiplied in, so that masks are alive in every
     prediction and metric, and within a draw all inputs see the same network. No dropout layers

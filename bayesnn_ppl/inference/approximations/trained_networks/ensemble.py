@@ -52,7 +52,7 @@ class Ensemble(TrainedByGradients):
 
     With `anchored`, member m minimises -(1/T) Σ log p(y_i | x_i, θ) - log N(θ; θ_m, s²) with the
     prior's variance s² around its own draw θ_m of the prior (Pearce et al.): members disagree
-    where the data say nothing. With `randomised_targets` besides, its targets are y_i + √T σ ε_i
+    where the data say nothing. With `randomised_targets` too, its targets are y_i + √T σ ε_i
     with draws ε_i of the noise, the same throughout. On a linear model with known noise, posterior
     covariance Σ and prior covariance Σ₀, the mean over members is the posterior mean in both cases,
     and their covariance
@@ -71,8 +71,8 @@ class Ensemble(TrainedByGradients):
         members: how many; None for 5, or, as `init=`, for the number of chains.
         anchored: centre each member's prior at its own draw of it; the priors of all network
             parameters must be normal, and the objective "posterior".
-        randomised_targets: draw the noise of the targets anew for each member, which must be
-            normal; only beside `anchored`, and with no rows held out.
+        randomised_targets: draw new noise of the targets for each member, which must be
+            normal; only with `anchored`, and with no rows held out.
         objective: "likelihood", or "posterior" for the mode of the posterior (MAP); see `train`.
         learning_rate, weight_decay: of AdamW, with β = (0.9, 0.999). The weight decay is by
             default 1e-3 for "likelihood" and 0 for "posterior", where the prior is the decay.

@@ -75,7 +75,7 @@ def minibatch_loss(model: StaticValue, layout: Layout, rows: int) -> Callable[..
 
 
 def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
-    """Raise ValueError unless a few rows at a time can stand for all, in the model's density."""
+    """Raise ValueError unless a few rows at a time can represent all, in the model's density."""
     if problem.summary.local:
         raise ValueError(
             f"The latent sites {list(problem.summary.local)} have one value for each training "

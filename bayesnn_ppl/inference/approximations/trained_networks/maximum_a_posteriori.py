@@ -22,7 +22,7 @@ class MAP(TrainedByGradients):
 
     without the Jacobians of constrained sites (the mode as it is usually meant). The prior is the
     weight decay: a normal prior of variance s² is a decay of 1/(N s²) on the mean loss. A
-    tempered likelihood counts as it stands in the model. Minibatches give unbiased gradients of
+    tempered likelihood counts as it is in the model. Minibatches give unbiased gradients of
     the same objective.
 
     As a posterior it is a single draw: its predictions have the noise of the likelihood and no

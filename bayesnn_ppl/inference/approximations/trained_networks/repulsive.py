@@ -115,7 +115,7 @@ class Repulsive:
             integer(self.epochs, "`epochs`", at_least=1)
         if self.optimiser is not None and self.learning_rate is not None:
             raise ValueError(
-                "`learning_rate` is that of Adam and would be ignored beside an `optimiser` of "
+                "`learning_rate` is that of Adam and would be ignored with an `optimiser` of "
                 "your own: give that optimiser its own learning rate."
             )
 

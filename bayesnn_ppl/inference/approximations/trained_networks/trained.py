@@ -70,7 +70,7 @@ class TrainedByGradients:
             self.learning_rate is not None or self.weight_decay is not None
         ):
             raise ValueError(
-                "`learning_rate` and `weight_decay` are those of AdamW and would be ignored beside "
+                "`learning_rate` and `weight_decay` are those of AdamW and would be ignored with "
                 "an `optimiser` of your own: give that optimiser its own learning rate."
             )
         if self.objective == "posterior" and self.weight_decay:
@@ -171,7 +171,7 @@ class TrainedByGradients:
                 Finding(
                     "failure",
                     f"Members {failed} could not be trained: a loss or a parameter was not finite "
-                    "at each attempt. They stand where they were best before that. Lower the "
+                    "at each attempt. Their best parameters before that are kept. Lower the "
                     "learning rate, standardise inputs and targets, or narrow the prior.",
                 )
             )

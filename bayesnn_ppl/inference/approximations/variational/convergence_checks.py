@@ -56,7 +56,7 @@ def judge_bound(
             Finding(
                 "failure",
                 f"The ELBO or a parameter of q was not finite in step {finite + 1} of {steps}: q "
-                "stands where it was a few steps before that. Lower the learning rate, begin "
+                "is kept from a few steps before that. Lower the learning rate, begin "
                 "narrower (`sigma_init`) or at a mode (`mode=MAP()`), standardise inputs and "
                 "targets, or narrow the prior.",
             )

@@ -32,7 +32,7 @@ class WithParameters:
 @readable
 @dataclass(frozen=True)
 class EmpiricalBayes(Variational):
-    r"""Variational inference that fits the model's own parameters ψ beside q.
+    r"""Variational inference that fits the model's own parameters ψ together with q.
 
         ψ*, q* = argmax_{ψ, q}  E_q[log p(y | x, θ)] - KL(q ‖ p(θ; ψ))
 

@@ -67,7 +67,7 @@ def check_beginning(settings: Any, optimiser: Any) -> None:
     check_choices(optimiser, "posterior", settings.schedule, settings.start)
     check_mode(settings.mode, type(settings).__name__)
     if settings.mode is not None and settings.start != "auto":
-        raise ValueError(f'`start`="{settings.start}" would be ignored beside `mode`.')
+        raise ValueError(f'`start`="{settings.start}" would be ignored with `mode`.')
     integer(settings.draws, "`draws`", at_least=1)
     for name in ("steps", "epochs", "batch_size"):
         if getattr(settings, name) is not None:

@@ -62,11 +62,11 @@ class NaturalGradient:
     precision is four times too large.
 
         "noisy_kfac"  S = A ⊗ G + prior in each layer, a matrix-variate normal with correlations
-                      inside a layer: A = E[a aᵀ] of its inputs (a one beside them for the bias),
+                      inside a layer: A = E[a aᵀ] of its inputs (with a one appended for the bias),
                       G = N E[g gᵀ] of the gradients at its outputs, each a running mean
 
     It knows dense layers and plain convolutions under normal priors; other sites, such as a noise
-    scale, are a mean field by noisy Adam beside them. g is of the Fisher information itself, with
+    scale, have a mean field by noisy Adam. g is of the Fisher information itself, with
     one backward pass for each output of a row, where the paper draws labels. And the prior is
     added to A ⊗ G in the eigenbases of both, which is exact, where the paper damps each factor,
     (A + π√γ) ⊗ (G + √γ/π), with cross terms. On one dense layer with Gaussian noise q ends at the

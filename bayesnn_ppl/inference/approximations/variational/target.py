@@ -33,7 +33,7 @@ class Target:
     Attributes:
         model: the NumPyro model.
         sites: its latent sites and the shapes of their unconstrained values, in its order.
-        learned: `numpyro.param` sites ψ of the model that are fitted beside q, and their
+        learned: `numpyro.param` sites ψ of the model that are fitted together with q, and their
             constraints.
     """
 

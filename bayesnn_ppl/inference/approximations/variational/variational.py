@@ -187,7 +187,7 @@ class Variational:
         if self.optimiser is not None:
             if self.learning_rate is not None:
                 raise ValueError(
-                    "`learning_rate` is that of Adam and would be ignored beside an `optimiser` "
+                    "`learning_rate` is that of Adam and would be ignored with an `optimiser` "
                     "of your own: give that optimiser its own."
                 )
             return self.optimiser

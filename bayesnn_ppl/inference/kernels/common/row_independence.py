@@ -71,7 +71,7 @@ def check_rows_independent(density: MinibatchDensity, x: Any, y: Any) -> None:
             continue
         raise ValueError(
             f"The site `{name}` depends on the data but {problem}, so minibatches cannot "
-            "stand for them. Put it inside the plate, row by row, or compute what it needs of the "
+            "represent them. Put it inside the plate, row by row, or compute what it needs of the "
             "data outside the model."
         )
 

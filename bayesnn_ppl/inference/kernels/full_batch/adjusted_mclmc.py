@@ -51,8 +51,8 @@ class AdjustedMCLMC(MetropolisKernel):
     (`kernels/full_batch/microcanonical.py`) for a length τ, and goes there with probability
     min(1, e^{-ΔE}), ΔE = ΔK + U(x') - U(x). The map is reversible, and -ΔK is its
     log-determinant, so the posterior (temperature 1) is left invariant at every step size. τ is
-    uniform on (0, 2L), drawn anew each time and apart from everything else, so that no period
-    of the dynamics is met again and again; it is made in ⌈τ/ε⌉ equal steps.
+    uniform on (0, 2L), drawn again each time and independently of everything else, so that no
+    period of the dynamics is met again and again; it is made in ⌈τ/ε⌉ equal steps.
 
     ΔU is summed after the differences are formed row by row, as in float32 a potential of 5e5
     is known to 0.03. A rejected proposal repeats the draw.

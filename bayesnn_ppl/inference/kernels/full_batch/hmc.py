@@ -65,7 +65,7 @@ class HMCState(NamedTuple):
 class HMC(ModelKernel):
     """Hamiltonian Monte Carlo on the whole data, lean: one gradient a leapfrog, nothing else.
 
-    Momenta are drawn anew for each draw, the trajectory's length is yours, and a rejected proposal
+    New momenta are drawn for each draw, the trajectory's length is yours, and a rejected proposal
     repeats the state. The target is exp(-U(θ)) of the model, with whatever temperature it has.
 
     Args:

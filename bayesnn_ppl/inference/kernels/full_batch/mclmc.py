@@ -51,7 +51,7 @@ class MCLMC(ModelKernel):
     preconditioner and the interval of refreshment: MILE is `preconditioning="identity",
     refreshments_per_length=None` with 5 000 warm-up draws of 10 steps.
 
-    A move whose energy is not finite is undone and the velocity drawn anew.
+    A move whose energy is not finite is undone, and a new velocity is drawn.
 
     Args:
         model: a NumPyro model of `(x, y)` with at least two unconstrained coordinates.

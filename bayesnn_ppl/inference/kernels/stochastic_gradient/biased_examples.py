@@ -30,7 +30,7 @@ class TrajectoryVariables(NamedTuple):
 class BiasedMinibatchHMC(StochasticGradientKernel):
     r"""Teaching example, biased: HMC with the gradient of another minibatch in each leapfrog.
 
-    Every `num_leapfrogs` steps the momentum is drawn afresh from N(0, T M); in between
+    Every `num_leapfrogs` steps a new momentum is drawn from N(0, T M); in between
 
         m ← m - ½h ∇Û(θ),    θ ← θ + h M⁻¹ m,    m ← m - ½h ∇Û(θ),    h = √ε
 

@@ -136,7 +136,7 @@ class OBABO(StochasticGradientKernel):
         self.momentum_decay = fraction(momentum_decay, "`momentum_decay` of OBABO", zero=True)
         if self.preconditioner.always:
             raise ValueError(
-                "The preconditioner of OBABO must stand still while draws are made, but "
+                "The preconditioner of OBABO must not change while draws are made, but "
                 f"{self.preconditioner} keeps moving. Use its frozen mode."
             )
         if isinstance(self.gradient, SVRG):

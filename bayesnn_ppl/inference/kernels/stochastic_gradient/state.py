@@ -49,7 +49,7 @@ class StochasticGradientState(NamedTuple):
         z: site -> unconstrained value.
         variables: what the method has besides the position: momenta, thermostats.
         preconditioner, estimator, minibatches: states of those.
-        stopped: a draw was not finite; the chain stands at the last one that was.
+        stopped: a draw was not finite; the chain stays at its last finite draw.
         iteration: draws made, warm-up included.
         rng_key: one key.
         statistics: kinetic_temperature, mᵀM⁻¹m/d of each site, in the order of their names, where

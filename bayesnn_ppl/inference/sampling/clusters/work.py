@@ -1,4 +1,4 @@
-"""What a worker of a cluster does: some chains of a run, from where their folder stands."""
+"""What a worker of a cluster does: some chains of a run, from the state in their folder."""
 
 import time
 from dataclasses import dataclass, replace

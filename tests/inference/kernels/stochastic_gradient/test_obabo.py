@@ -86,7 +86,7 @@ def test_a_trajectory_into_a_hole_is_rejected():
         ({"minibatches": "epoch"}, TypeError, "OBABO has no `minibatches`: its accept step is"),
         ({"noise": 0.5}, TypeError, "OBABO has no `noise`"),
         ({"gradient": SVRG(every=10)}, ValueError, "an anchor that follows the trajectory"),
-        ({"preconditioner": RMSProp(mode="plain")}, ValueError, "must stand still while draws"),
+        ({"preconditioner": RMSProp(mode="plain")}, ValueError, "must not change while draws"),
     ],
 )
 def test_what_would_not_be_exact_is_refused(settings, error, words):

@@ -13,7 +13,7 @@ __all__ = ["NarrowBNAFNormal", "NarrowIAFNormal"]
 
 
 class _Narrow:
-    """z = μ + σ ∘ flow(ε), with μ and σ fitted beside the flow.
+    """z = μ + σ ∘ flow(ε), with μ and σ fitted together with the flow.
 
     By themselves NumPyro's flows begin near a standard normal around 0, far out for a network's
     posterior, and know neither a mode nor a first scale.

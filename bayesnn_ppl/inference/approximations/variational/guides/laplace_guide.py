@@ -42,7 +42,7 @@ def laplace_draws(
 ) -> tuple[np.ndarray, np.ndarray, list[Finding]]:
     """Draws of N(centre, H⁻¹), H = -∇²log p̃ at the centre, and their log p̃ - log q.
 
-    Where H is not positive definite the size of its eigenvalue stands in for it.
+    Where H is not positive definite the absolute value of its eigenvalue replaces it.
 
     Returns:
         Draws (draws, d), log ratios (draws,), and what was found.
@@ -64,7 +64,7 @@ def laplace_draws(
                 "failure",
                 f"The curvature is not positive in {bad} of {len(values)} directions: the fit "
                 "did not end at a mode of the density in unconstrained coordinates, or the "
-                "posterior is flat there. The size of the curvature stands in for it. Make more "
+                "posterior is flat there. The absolute curvature replaces it. Make more "
                 'steps, or use guide="normal", or `Laplace(structure=...)`, whose Gauss-Newton '
                 "curvature is never negative.",
             )

@@ -1,4 +1,4 @@
-"""Noise of weights drawn anew for each row of a layer: local reparameterisation and Flipout."""
+"""New noise of weights for each row of a layer: local reparameterisation and Flipout."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,7 +68,7 @@ def row_noise(
         if id(kernel) in used:
             raise ValueError(
                 f"The layer `{'.'.join(module.path)}` is called more than once, with shared "
-                f'weights. estimator="{estimator}" would draw them anew at each call, which is '
+                f'weights. estimator="{estimator}" would draw them again at each call, which is '
                 'another q. Use estimator="reparameterised".'
             )
         draw = jax.random.fold_in(key, len(used))

@@ -41,8 +41,8 @@ class StepNoise(NamedTuple):
 class MeanField:
     r"""q(z) = Π_j N(z_j; μ_j, σ_j²), σ = log(1 + e^ρ).
 
-    Beside NumPyro's `AutoNormal` it keeps one vector in place of two arrays a site, and takes its
-    normals from a hash, many steps at a time.
+    Compared with NumPyro's `AutoNormal` it keeps one vector instead of two arrays a site, and takes
+    its normals from a hash, many steps at a time.
 
     Attributes:
         target: log p̃.

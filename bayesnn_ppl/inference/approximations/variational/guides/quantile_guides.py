@@ -137,7 +137,7 @@ def inverse_cdf(family: Any, *, learned: tuple[str, ...] = (), **settings: float
 
     NumPyro takes the inverse cdf of Student's t from tensorflow_probability. Without that package
     the same distribution is drawn by NumPyro's own sampler, a normal over the root of a gamma,
-    whose gradients in location, scale and degrees of freedom are as good.
+    whose gradients in location, scale and degrees of freedom are as accurate.
 
     Args:
         family: a class of NumPyro distributions, such as `dist.Laplace`.
