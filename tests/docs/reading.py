@@ -10,6 +10,8 @@ README = ROOT / "README.md"
 # Those that stand outside it, and whose commands are typed all the same.
 OTHERS = [README, ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "README.md"]
 TOUR = ROOT / "docs" / "tour.md"
+PYTHON = ROOT / "docs" / "python.md"
+SHELL = ROOT / "docs" / "shell.md"
 # How a line begins that is typed into a shell, where a block does not say so by `$`.
 PROGRAMS = ("bayesnn ", "make ", "pip install ", "jupyter lab ")
 

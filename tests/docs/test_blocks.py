@@ -1,13 +1,13 @@
 """Every block of the documentation says what it is, and its Python runs, page by page.
 
-What is typed into a shell is in `test_commands.py`, and the tour with it; the Python of `README.md`
-has a test of its own, `tests/house/test_readme.py`.
+What is typed into a shell is in `test_commands.py`, and the tour with it. The Python of `README.md`
+is in `tests/house/test_readme.py`, that of `docs/python.md` in `test_python_page.py`.
 """
 
 import matplotlib.pyplot
 import pytest
 
-from tests.docs.reading import PAGES, TOUR, blocks, name
+from tests.docs.reading import PAGES, PYTHON, TOUR, blocks, name
 
 # A language is here when a test of this folder runs it; `text` is what nobody types.
 LANGUAGES = {"python", "console", "text"}
@@ -15,7 +15,9 @@ LANGUAGES |= {"{toctree}", "{include}", "{eval-rst}", "{math}"}
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("path", [p for p in PAGES if blocks(p, "python") and p != TOUR], ids=name)
+@pytest.mark.parametrize(
+    "path", [p for p in PAGES if blocks(p, "python") and p not in (PYTHON, TOUR)], ids=name
+)
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}

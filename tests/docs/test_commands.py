@@ -31,8 +31,8 @@ from tests.cli.conftest import table, write_csv
 from tests.docs.reading import (
     OTHERS,
     PAGES,
-    README,
     ROOT,
+    SHELL,
     TOUR,
     blocks,
     commands,
@@ -104,6 +104,7 @@ SLOW_TOO = os.environ.get("BAYESNN_SLOW_TESTS", "") not in ("", "0")
 
 AFTER_THE_TOUR = ("docs/how_to/converge.md", "docs/how_to/report.md", "docs/how_to/store.md")
 ALL = [*PAGES, *OTHERS]
+WITH_COMMANDS = [p for p in PAGES if commands(p) and p not in (SHELL, TOUR)]
 
 
 def bare(line):
@@ -284,7 +285,9 @@ def test_the_tour_from_beginning_to_end(tour):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("path", [p for p in PAGES if commands(p) and p != TOUR], ids=name)
+@pytest.mark.parametrize(
+    "path", [p for p in PAGES if commands(p) and p not in (SHELL, TOUR)], ids=name
+)
 def test_the_commands_of_a_page_run(path, request, begun):
     after = request.getfixturevalue("tour")[0] if name(path) in AFTER_THE_TOUR else None
     begun(path, after)
@@ -293,9 +296,9 @@ def test_the_commands_of_a_page_run(path, request, begun):
 
 
 @pytest.mark.check
-def test_the_commands_of_the_readme_run(begun, visited):
-    begun(README)
-    said = follow(README)
+def test_the_commands_of_the_page_of_commands_run(begun, visited):
+    begun(SHELL)
+    said = follow(SHELL)
     assert len(said) >= 24
     assert '"rmse"' in said["bayesnn evaluate runs/diabetes --json"]
     assert "HMC" in said["bayesnn runs"] and "SGHMC" in said["bayesnn runs"]
@@ -304,7 +307,7 @@ def test_the_commands_of_the_readme_run(begun, visited):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("path", [p for p in OTHERS if p != README], ids=name)
+@pytest.mark.parametrize("path", OTHERS, ids=name)
 def test_the_commands_of_other_pages_run(path, begun):
     begun(path)
     follow(path)

@@ -1,41 +1,41 @@
-"""The Python of the README runs as it stands; `tests/docs/test_commands.py` types its commands."""
+"""The README: short, its Python runs, and what it counts is there."""
 
 import re
-from pathlib import Path
+import tomllib
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+import bayesnn_ppl as bnn
+from bayesnn_ppl.settings.methods import approximations
+from tests.docs.reading import README, ROOT, blocks
+
+TEXT = re.sub(r"<!--.*?-->", "", README.read_text(), flags=re.DOTALL)
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def test_it_is_short():
+    assert len(TEXT.split()) <= 700
 
 
-def test_the_python_blocks_run(capsys):
-    first, second, third, fourth, fifth, sixth, seventh = blocks("python")
-    # The devices are set once for all tests.
-    names = {}
-    exec(first.replace('jax.config.update("jax_num_cpu_devices", 2)', ""), names)
-    printed = capsys.readouterr().out
-    assert "Diagnosis: converged" in printed and "nll_mixture" in printed
-    exec(second, names)
-    exec(third, names)
-    assert names["posterior"].draws["noise_scale"].shape == (4, 300)
-    exec(fourth, names)
-    assert names["posterior"].draws == {} and "nll_mixture" in capsys.readouterr().out
-    exec(fifth, names)
-    assert names["posterior"].provenance["ended"]["by"] == "convergence"
-    assert names["ensemble"].statistics["lp"].shape == (4, 100)
-    capsys.readouterr()
-    exec(sixth, names)
-    assert names["posterior"].provenance["stopped_chains"] == []
-    assert "emperature" in capsys.readouterr().out and names["cyclical"].steps_per_draw == (
-        400,
-        50,
-        50,
-    )
-    exec(seventh, names)
-    printed = capsys.readouterr().out
-    assert "Laplace" in printed and "Diagnosis: fitted" in printed
-    posterior = names["posterior"]  # of the model by hand
-    assert posterior.draws["scale"].min() > 0
-    assert posterior.predict(names["data"].test.x).mean.shape == names["data"].test.y.shape
+def test_its_example_converges_and_writes_a_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ((_, text),) = blocks(README, "python")
+    assert len(text.strip().splitlines()) <= 12
+    exec(compile(text, str(README), "exec"), {})
+    assert "Diagnosis: converged" in capsys.readouterr().out
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_it_counts_right():
+    kernels, fits = map(int, re.search(r"(\d+) of our own and (\d+) approximations", TEXT).groups())
+    classes = [name for name in bnn.kernels.__all__ if isinstance(getattr(bnn.kernels, name), type)]
+    assert kernels == len(classes)
+    assert fits == len(approximations.approximation_kinds())
+
+
+def test_badges_and_citation_say_what_the_package_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    badges = {p.stem: p.read_text() for p in (ROOT / "docs" / "figures" / "badges").iterdir()}
+    versions = [line.split()[-1] for line in project["classifiers"] if "Python :: 3." in line]
+    assert f"python: {versions[0]} to {versions[-1]}" in badges["python"]
+    assert f"licence: {project['license']}" in badges["licence"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f"\nlicense: {project['license']}\n" in citation

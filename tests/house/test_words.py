@@ -146,20 +146,7 @@ ALLOWED = [
 ]
 # Not looked at yet: other pages are being rewritten.
 LATER = [
-    "README.md",
     "docs/choosing*.md",
-    "docs/how_to/gpu.md",
-    "docs/how_to/several_machines.md",
-    "docs/how_to/data_sets.md",
-    "docs/index.md",
-    "docs/install.md",
-    "docs/laboratory*",
-    "docs/migration/*",
-    "docs/performance.md",
-    "docs/reference_posteriors.md",
-    "docs/scaling.md",
-    "docs/systems/*",
-    "docs/tour.md",
     "docs/methods.toml",
     "bayesnn_ppl/report/*",
 ]
