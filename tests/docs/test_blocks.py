@@ -10,7 +10,7 @@ import pytest
 from tests.docs.reading import PAGES, TOUR, blocks, name
 
 # A language is here when a test of this folder runs it; `text` is what nobody types.
-LANGUAGES = {"python", "console", "text", "{toctree}", "{include}", "{eval-rst}"}
+LANGUAGES = {"python", "console", "text", "{toctree}", "{include}", "{eval-rst}", "{figure}"}
 
 
 @pytest.mark.check
