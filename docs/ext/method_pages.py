@@ -116,9 +116,11 @@ def command_of(kind, name):
         return None
     word, settings = found
     # What has no default is given.
-    more = " --batch-size 64 --step-size 1e-5" if "batch_size" in settings else ""
-    more = more if kind == "kernels" else ""
-    return f"bayesnn {_COMMANDS[kind]} {word} mlp --data diabetes{more}"
+    sgmcmc = kind == "kernels" and "batch_size" in settings
+    more = " --batch-size 64 --step-size 1e-5" if sgmcmc else ""
+    # No model that a shell has by name has parameters of a prior.
+    model = "my_model.py" if name == "EmpiricalBayes" else "mlp"
+    return f"bayesnn {_COMMANDS[kind]} {word} {model} --data diabetes{more}"
 
 
 def _options(kind, name):

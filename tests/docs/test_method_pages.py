@@ -7,10 +7,13 @@ The examples of three pages run here; those of all pages run in `test_blocks.py`
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.cli.app import app_for
 from docs.figures import method_figures
 from tests.docs.reading import ROOT, blocks
 from tests.docs.test_commands import typed
@@ -93,12 +96,29 @@ def test_an_example_runs_and_is_drawn(name, monkeypatch, tmp_path):
     assert abs(band - noise).max() < 1e-3, "functions and predictions are in one unit"
 
 
+# What stands for a model of the reader's own.
+MODEL = """import bayesnn_ppl as bnn
+
+model = bnn.models.mlp(hidden=4, prior=bnn.priors.learned_normal(over="layer"))
+"""
+# What makes a fit short, where it has the option; a sampler is shortened as in `test_commands.py`.
+SHORTER = {"--epochs": "20", "--mode-epochs": "20", "--steps": "100"}
+
+
 @pytest.mark.check
 @every_page
 def test_the_command_of_a_page_runs(kind, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     line = method_pages.command_of(kind, name)
+    Path("my_model.py").write_text(MODEL)
     if line is None:
         assert name.startswith("Biased"), "only what is wrong on purpose has no command"
-    else:
+    elif kind == "kernels":
         typed(line)
+    else:
+        words = line.split()[1:]
+        has = app_for(words)[2]
+        mode = ["--mode", "map"] if "--mode" in has else []
+        taken = [(option, value) for option, value in SHORTER.items() if option in has]
+        taken = taken[:1] if name in ("Variational", "NaturalGradient", "EmpiricalBayes") else taken
+        assert main([*words, *mode, *(word for pair in taken for word in pair)]) == 0
