@@ -16,6 +16,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "pages",
+    "method_pages",
+    "linked_names",
     "lessons",
     "hosted",
 ]
@@ -42,6 +44,8 @@ copybutton_selector = "div.highlight-python pre, div.highlight-console pre"
 # Words in single quotes of a docstring are code, as in Markdown.
 default_role = "code"
 autodoc_typehints = "none"
+# A default that is a function shows its name, not an address in memory.
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 
 # Light, dark and narrow, with fonts of the reader's own machine: nothing is fetched.

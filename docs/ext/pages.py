@@ -1,21 +1,13 @@
-"""Pages that are made from the library itself: one for each method, and the lists of the API.
-
-What a page says of a method beyond its docstring is in `docs/methods.toml`. A public name without a
-page, or an entry without a public name, ends the build.
-"""
+"""Pages that are made from the library itself: the lists of methods, and those of the API."""
 
 import importlib
 import inspect
 import re
-import tomllib
 from pathlib import Path
 
-_PACKAGES = {"kernels": "bayesnn_ppl.inference.kernels"}
-_PACKAGES |= {"approximations": "bayesnn_ppl.inference.approximations"}
-_TITLES = {"kernels": "Kernels", "approximations": "Approximations"}
-# Public names of these packages that are no methods; they are in the API.
-_HELPERS = {"izmailov_trajectory", "DuringTraining", "inverse_cdf", "probit_probabilities"}
-_API = {
+import method_pages
+
+API = {
     "kernels": "bayesnn_ppl.inference.kernels",
     "approximations": "bayesnn_ppl.inference.approximations",
     "schedules": "bayesnn_ppl.inference.schedules",
@@ -57,12 +49,9 @@ def _write(app):
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
-    for kind, methods in tomllib.loads((Path(app.srcdir) / "methods.toml").read_text()).items():
-        _check(kind, methods)
-        for name, said in methods.items():
-            page(f"{kind}-{name}", _method(kind, name, said))
-        page(kind, _list(kind, methods))
-    for name, module in _API.items():
+    for kind in method_pages.MODULES:
+        page(kind, method_pages.list_page(kind))
+    for name, module in API.items():
         page(f"api-{name}", _api(name, module, importlib.import_module(module).__all__))
     flags = importlib.import_module("bayesnn_ppl.experiments.bnn_hmc_flags").FLAGS
     rows = [f"| `--{name}` | {flag.text} |" for name, flag in flags.items()]
@@ -72,80 +61,22 @@ def _write(app):
         path.unlink()
 
 
-def _check(kind, methods):
-    public = set(importlib.import_module(_PACKAGES[kind]).__all__) - _HELPERS
-    own = {name for name, said in methods.items() if "module" not in said}
-    if public != own:
-        raise ValueError(
-            f"docs/methods.toml and {_PACKAGES[kind]}.__all__ differ: {sorted(public ^ own)}."
-        )
-
-
-def _method(kind, name, said):
-    module = said.get("module", _PACKAGES[kind])
-    lines = [
-        f"# {name}",
-        "",
-        said["use"],
-        "",
-        "| | |",
-        "|---|---|",
-        f"| target | {said['target']} |",
-        f"| cost | {said['cost']} |",
-        f"| fails | {said['fails']} |",
-        "",
-    ]
-    if module == _PACKAGES[kind]:
-        lines += ["```{eval-rst}", f".. autoclass:: {module}.{name}", "```", ""]
-    else:
-        lines += [
-            f"`{module}.{name}` goes wherever a kernel does: `bnn.sample({name}(model), ...)`.",
-            "",
-        ]
-    return "\n".join([*lines, *_options(kind, name)])
-
-
-def _options(kind, name):
-    """How the method is called in a shell, and what it can be told there."""
-    from bayesnn_ppl.settings.declaring import declared, flag
-    from bayesnn_ppl.settings.methods import approximations, kernels
-
-    command, kinds, group = {
-        "kernels": ("sample", kernels.kernel_kinds(), kernels.kernel_group),
-        "approximations": (
-            "fit",
-            approximations.approximation_kinds(),
-            approximations.approximation_group,
-        ),
-    }[kind]
-    word = next((word for word, found in kinds.items() if found.__name__ == name), None)
-    if word is None:
-        return []
-    settings = declared(group(word))
-    rows = [f"| `{flag(n)}` | {what.unit} | {what.shown} |" for n, what in settings.items()]
-    head = [f"In a shell: `bayesnn {command} {word} mlp --data diabetes`, with", ""]
-    return [*head, "| option | value | default |", "|---|---|---|", *rows, ""]
-
-
-def _list(kind, methods):
-    lines = [f"# {_TITLES[kind]}, one by one", "", "| | target | cost |", "|---|---|---|"]
-    for name, said in methods.items():
-        lines.append(f"| [{name}]({kind}-{name}.md) | {said['target']} | {said['cost']} |")
-    tree = [f"{kind}-{name}" for name in methods]
-    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *tree, "```", ""])
-
-
 def _functions():
     package = importlib.import_module("bayesnn_ppl")
     return [n for n in package.__all__ if not inspect.ismodule(getattr(package, n))]
+
+
+def place_of(title, name, value):
+    """What a public name of the API can be linked by."""
+    # A class and a function may differ in a capital, and places do not.
+    return f"{title}-{name}-{type(value).__name__}"
 
 
 def _api(title, module, names):
     package = importlib.import_module(module)
     lines = [f"# `{title if title == 'bayesnn_ppl' else 'bnn.' + title}`", ""]
     names = sorted(names, key=str.lower)
-    # A class and a function may differ in a capital, and places do not.
-    places = {n: f"{title}-{n}-{type(getattr(package, n)).__name__}" for n in names}
+    places = {n: place_of(title, n, getattr(package, n)) for n in names}
     # A long page begins with what is on it.
     directives = [", ".join(f":ref:`{name} <{place}>`" for name, place in places.items()), ""]
     for name, place in places.items():

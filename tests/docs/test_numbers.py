@@ -26,7 +26,7 @@ from tests.docs.reading import PAGES, README, ROOT, name
 DOCS = ROOT / "docs"
 PERFORMANCE = DOCS / "performance.md"
 # Pages that must say where their figures are from.
-MARKED = [PERFORMANCE, *(DOCS / f"{n}.md" for n in ("choosing", "reference_posteriors", "scaling"))]
+MARKED = [README, PERFORMANCE, *(DOCS / f"{n}.md" for n in ("reference_posteriors", "scaling"))]
 
 
 def sections():

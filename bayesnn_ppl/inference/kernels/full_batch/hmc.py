@@ -93,8 +93,7 @@ class HMC(ModelKernel):
 
     Example:
         >>> import bayesnn_ppl as bnn
-        >>> from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
-        >>> kernel = HMC(bnn.models.mlp(), step_size=1e-3, prior_variance=1 / 30)
+        >>> kernel = bnn.kernels.HMC(bnn.models.mlp(), step_size=1e-3, prior_variance=1 / 30)
         >>> round(kernel.trajectory_length, 3)
         0.287
 
