@@ -239,6 +239,13 @@ GALLERY = Command(
     "gallery",
     "write a page on which samplers move",
     run_gallery,
-    (Argument("out", "the page to write; an earlier one is replaced", "FILE.html"),),
+    (
+        Argument(
+            "out",
+            "the page to write; an earlier one is replaced [default: gallery.html]",
+            "FILE.html",
+            default="gallery.html",
+        ),
+    ),
     {"Options": ("settings", GallerySettings)},
 )
