@@ -2,7 +2,7 @@
 const LEGENDS = {
   leapfrogs: [["c0", "accepted path and draw"], ["bad dashed", "rejected path and proposal (×)"]],
   proposal: [["c0", "accepted proposal"], ["bad dashed", "rejected proposal (×)"]],
-  tree: [["ink dots", "points of the tree"], ["bad hollow", "points of a doubling cut short"], ["c0", "the chosen point (ring)"]],
+  tree: [["ink dots", "points of the tree, every second doubling"], ["c4 dots", "and the others"], ["bad hollow", "points of a doubling cut short"], ["c0", "the chosen point (ring)"]],
   steps: [["c0", "path and draw"]],
   particles: [["c0", "particles and their last 25 steps"]],
 };
@@ -104,7 +104,7 @@ async function gallery() {
       made("dt", { textContent: key }), made("dd", { textContent: value }))));
     const halted = run.stopped.filter((chain) => run.made(chain) <= count);
     warning.hidden = halted.length === 0;
-    warning.textContent = halted.length ? `Stopped: ${halted.map((chain) => `chain ${chain + 1} after draw ${run.made(chain)}`).join(", ")}. The step is too long here, and the numbers overflowed.` : "";
+    warning.textContent = halted.length ? `Stopped: ${halted.map((chain) => `chain ${chain + 1} ${run.made(chain) ? `after draw ${run.made(chain)}` : "at its start"}`).join(", ")}. The step is too long here, and the numbers overflowed.` : "";
     if (!running) said.textContent = `${name(sampler)} on ${name(target)}, ${name(heat)}: draw ${count}${outcome(count) ? `, ${outcome(count)}` : ""}.`;
   };
   const key = (kind, text) => made("li", {}, made("span", { className: kind }), text);

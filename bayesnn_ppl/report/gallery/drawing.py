@@ -156,9 +156,9 @@ def _how() -> str:
         "the draws have the right distribution and the tails have been seen. The kinetic one is "
         "that of the momenta of SGHMC. R-hat and the bulk effective sample size are the library's, "
         "the worse of the two coordinates.",
-        "Things to try: HMC on the banana with a long step; NUTS beside MALA on the correlated "
-        "target; any sampler in the neck of the funnel; SGHMC with a long step, which stops; two "
-        "modes at T = 4, between which chains can cross.",
+        "Things to try: HMC on the banana with a long step; NUTS, and then MALA, on the "
+        "correlated target; any sampler in the neck of the funnel; SGHMC with a long step, which stops; "
+        "two modes at T = 4, between which chains can cross.",
     )
     return "".join(map(markup.paragraph, words))
 

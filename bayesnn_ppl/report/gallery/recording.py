@@ -1,4 +1,4 @@
-"""The library's kernels, told to keep what a draw went through: proposals, gradients, and paths.
+"""Kernels that record how a draw was made: proposals, minibatch gradients, and paths.
 
 A draw of Hamiltonian Monte Carlo is a function of the state before it. Its path is computed from
 that state again, by the same leapfrogs, and must end where the kernel's draw is; a test holds that.
@@ -17,10 +17,10 @@ from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_proposa
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import Proposal
 
 __all__ = [
-    "TellingMALA",
-    "TellingSGHMC",
-    "TellingSGLD",
-    "TellingWalk",
+    "RecordingMALA",
+    "RecordingSGHMC",
+    "RecordingSGLD",
+    "RecordingWalk",
     "doublings",
     "leapfrog_path",
     "tree_path",
@@ -40,11 +40,11 @@ class _Proposals:
         return proposal._replace(statistics=told)
 
 
-class TellingWalk(_Proposals, RandomWalk):
+class RecordingWalk(_Proposals, RandomWalk):
     """`RandomWalk`, whose statistics have the proposal."""
 
 
-class TellingMALA(_Proposals, MALA):
+class RecordingMALA(_Proposals, MALA):
     """`MALA`, whose statistics have the proposal."""
 
 
@@ -61,7 +61,7 @@ class _MomentumAndGradient(NamedTuple):
     seen: Any
 
 
-class TellingSGLD(SGLD):
+class RecordingSGLD(SGLD):
     """`SGLD`, whose variables have the minibatch gradient of its last step."""
 
     def _begin(self, position: Any, *others: Any) -> Any:
@@ -76,7 +76,7 @@ class TellingSGLD(SGLD):
         return position, _Gradient(seen)
 
 
-class TellingSGHMC(SGHMC):
+class RecordingSGHMC(SGHMC):
     """`SGHMC`, whose variables have the minibatch gradient of its last step."""
 
     def _begin(self, position: Any, *others: Any) -> Any:

@@ -11,10 +11,10 @@ from numpyro.infer import NUTS
 from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.modeling.bayesian_networks import minibatch
 from bayesnn_ppl.report.gallery.recording import (
-    TellingMALA,
-    TellingSGHMC,
-    TellingSGLD,
-    TellingWalk,
+    RecordingMALA,
+    RecordingSGHMC,
+    RecordingSGLD,
+    RecordingWalk,
 )
 from bayesnn_ppl.report.gallery.targets import log_densities
 
@@ -97,7 +97,7 @@ SAMPLERS: dict[str, Sampler] = {
         exact=True,
     ),
     "MALA": Sampler(
-        TellingMALA(_model, step_size=0.5, **_FIXED),
+        RecordingMALA(_model, step_size=0.5, **_FIXED),
         0.4,
         "√(2η) of the drift η∇U",
         "1",
@@ -108,7 +108,7 @@ SAMPLERS: dict[str, Sampler] = {
         drift=True,
     ),
     "random walk": Sampler(
-        TellingWalk(_model, step_size=1.0, **_FIXED),
+        RecordingWalk(_model, step_size=1.0, **_FIXED),
         1.0,
         "standard deviation of a proposal",
         "none",
@@ -131,7 +131,7 @@ SAMPLERS: dict[str, Sampler] = {
         steps=5,
     ),
     "SGLD": Sampler(
-        TellingSGLD(_model, step_size=0.5, **_FEW),
+        RecordingSGLD(_model, step_size=0.5, **_FEW),
         0.3,
         "√(2ε) of the drift ε∇U",
         "¼, one minibatch of 8 of 32 rows",
@@ -141,7 +141,7 @@ SAMPLERS: dict[str, Sampler] = {
         stochastic=True,
     ),
     "SGHMC": Sampler(
-        TellingSGHMC(_model, step_size=1.0, momentum_decay=0.9, **_FEW),
+        RecordingSGHMC(_model, step_size=1.0, momentum_decay=0.9, **_FEW),
         0.1,
         "√ε, a step in time",
         "2½, ten minibatches of 8 of 32 rows",
