@@ -89,7 +89,7 @@ class GallerySettings:
     )
 
 
-def run_gallery(out: str, *, settings: GallerySettings, output: Output) -> int:
+def run_gallery(out: str = "gallery.html", *, settings: GallerySettings, output: Output) -> int:
     """Run the kernels on every target, and write the page."""
     from bayesnn_ppl.report.gallery import gallery_page
 

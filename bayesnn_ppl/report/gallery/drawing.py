@@ -157,8 +157,8 @@ def _how() -> str:
         "that of the momenta of SGHMC. R-hat and the bulk effective sample size are the library's, "
         "the worse of the two coordinates.",
         "Things to try: HMC on the banana with a long step; NUTS, and then MALA, on the "
-        "correlated target; any sampler in the neck of the funnel; SGHMC with a long step, which stops; "
-        "two modes at T = 4, between which chains can cross.",
+        "correlated target; any sampler in the neck of the funnel; SGHMC with a long step, "
+        "which stops; two modes at T = 4, between which chains can cross.",
     )
     return "".join(map(markup.paragraph, words))
 

@@ -74,9 +74,7 @@ def looked_at(
     heat = 1 / tempered.sum(1)[:, None, None]
     force = _forces(tempered, z)
     # ⟨z - c, ∇U⟩/d is T for any constant c; the origin is near every target.
-    # Just before a chain stops its numbers may overflow here already.
-    with np.errstate(invalid="ignore", over="ignore"):
-        temperature = np.nan_to_num(heat * (z * force).sum(-1) / 2, nan=_HOT).clip(-_HOT, _HOT)
+    temperature = np.nan_to_num(heat * (z * force).sum(-1) / 2, nan=_HOT).clip(-_HOT, _HOT)
     kinetic, accepted = told.get("kinetic_temperature"), told.get("accept_prob")
     if kinetic is not None:
         # The model's weights hold 1/T, so momenta of the tempered density read 1 where T is right.

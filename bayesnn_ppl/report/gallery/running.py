@@ -35,6 +35,8 @@ _NOISE = 1.0  # standard deviation of the minibatch gradient, in units of z
 _SHORT = 120  # steps of the particles, which are many
 
 
+# Chains overflow just before they stop, and so does what is computed of them.
+@np.errstate(over="ignore", invalid="ignore")
 def run_all(name: str, targets: tuple[str, ...], draws: int, seed: int) -> Runs:
     """Every target, step size and temperature of one sampler, without a warm-up."""
     sampler = SAMPLERS[name]

@@ -26,8 +26,10 @@ def check(file, draws):
         assert runs["made"].shape == (*shape, told["chains"])
         assert (runs["made"] <= count).all() and (runs["made"] >= 0).all()
         if name != "SVGD":
-            moves = (np.diff(runs["draws"], axis=-1) != 0).any((-1, -2))
-            assert (moves | (runs["made"] < 3)).mean() > 0.95, "chains move until they stop"
+            moves = (np.diff(runs["draws"], axis=-1) != 0).any((-1, -2)) | (runs["made"] < 3)
+            assert moves[:, 0].mean() > 0.95, "with a short step"
+            # With a long one every proposal may be rejected.
+            assert moves.mean() > (0.6 if SAMPLERS[name].exact else 0.95)
         if "points" in runs:
             assert runs["counts"].shape == (*shape, count)
             assert runs["points"].shape == (2, runs["counts"].sum(dtype=int))
