@@ -189,7 +189,8 @@ def test_the_page_holds_the_draws():
     assert known.mean() > 0.8 and (packed["points"][~known] == UNKNOWN).all()
     found = packed["points"][known] / PER_UNIT
     assert found == pytest.approx(expected[known], abs=0.51 / PER_UNIT)
-    assert packed["rhat"][..., -1] / 1000 == pytest.approx(runs.rhat[..., -1], abs=1e-3)
+    rhat = np.minimum(runs.rhat[..., -1], 32.512)  # infinite where no chain has moved
+    assert packed["rhat"][..., -1] / 1000 == pytest.approx(rhat, abs=1e-3)
 
 
 def test_packed_numbers_are_read_as_they_were():
