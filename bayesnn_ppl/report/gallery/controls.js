@@ -92,7 +92,7 @@ async function gallery() {
     const pairs = {
       "draw": `${count} of ${run.draws}`,
       "last draw": outcome(count),
-      "accepted so far": run.particles ? null : run.about.exact ? `${known.accepted === null ? "–" : Math.round(100 * known.accepted)} %` : "no accept step",
+      "accepted so far": run.particles ? null : run.about.exact ? (known.accepted === null ? "–" : `${Math.round(100 * known.accepted)} %`) : "no accept step",
       "R-hat": run.particles ? null : known.rhat > 30 ? "above 30" : told(known.rhat, 3),
       "effective sample size": run.particles ? null : told(known.ess, 0),
       "configurational T": told(known.configurational, 2),
