@@ -1,8 +1,7 @@
-"""Report and gallery in a real browser: quiet, self-contained, usable with mouse and keyboard."""
+"""The report in a real browser: quiet, self-contained, usable with mouse and keyboard."""
 
 import pytest
 
-from bayesnn_ppl.report.gallery import gallery_page
 from tests.report.browser import asked_for, browser, colours, console_errors, fits
 
 pytestmark = pytest.mark.check
@@ -11,12 +10,6 @@ pytestmark = pytest.mark.check
 @pytest.fixture(scope="module")
 def report_file(page, tmp_path_factory):
     return page.save(tmp_path_factory.mktemp("page") / "report.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def gallery_file(tmp_path_factory):
-    page = gallery_page(draws=40, targets=("banana", "2-weight BNN"), samplers=("MALA", "SVGD"))
-    return page.save(tmp_path_factory.mktemp("page") / "gallery.html").as_uri()
 
 
 def test_report(report_file):
@@ -69,11 +62,9 @@ def test_report(report_file):
         assert console_errors(driver) == [] and asked_for(driver) == []
 
 
-@pytest.mark.parametrize("what", ["report_file", "gallery_file"])
-def test_narrow_and_dark(what, request):
-    address = request.getfixturevalue(what)
+def test_narrow_and_dark(report_file):
     with browser(width=390, dark=True) as driver:
-        driver.get(address)
+        driver.get(report_file)
         assert fits(driver) and colours(driver)[2] > 7
         assert console_errors(driver) == []
 
@@ -85,39 +76,3 @@ def test_report_without_scripts(report_file):
         assert len(driver.find_elements("css selector", "#chains .choice svg")) > 4
         hidden = driver.find_elements("css selector", ".hidden")
         assert hidden == [] and driver.find_elements("tag name", "button") == []
-
-
-def test_gallery(gallery_file):
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select, WebDriverWait
-
-    with browser() as driver:
-        asked_for(driver)
-        driver.get(gallery_file)
-
-        def readings():
-            # In one call: the page replaces them with every draw.
-            return driver.execute_script(
-                "return Object.fromEntries([...document.querySelectorAll('#readings div')]"
-                ".map((pair) => [...pair.children].map((part) => part.textContent)))"
-            )
-
-        first = int(readings()["draw"].split()[0])
-        WebDriverWait(driver, 20).until(lambda _: readings()["draw"] == "40 of 40")
-        assert first < 40 and float(readings()["R-hat"]) > 0.9
-        assert readings()["accepted"].endswith("%")
-        assert driver.find_element("id", "playing").text == "Play", "it stops at the end"
-
-        picture = "return document.getElementById('plane').toDataURL()"
-        one = driver.execute_script(picture)
-        moment = driver.find_element("id", "moment")
-        moment.send_keys(Keys.HOME)
-        assert readings()["draw"] == "1 of 40" and driver.execute_script(picture) != one
-        Select(driver.find_element("id", "sampler")).select_by_visible_text("SVGD")
-        assert readings()["particles"] == "20"
-        Select(driver.find_element("id", "target")).select_by_visible_text("2-weight BNN")
-        Select(driver.find_element("id", "heat")).select_by_index(2)
-        Select(driver.find_element("id", "step")).select_by_index(2)
-        driver.find_element("id", "again").send_keys(Keys.ENTER)
-        assert driver.find_element("id", "playing").text == "Pause"
-        assert console_errors(driver) == [] and set(asked_for(driver)) <= {gallery_file, "data:,"}

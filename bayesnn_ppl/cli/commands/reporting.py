@@ -89,7 +89,7 @@ class GallerySettings:
     )
 
 
-def run_gallery(out: str, *, settings: GallerySettings, output: Output) -> int:
+def run_gallery(out: str = "gallery.html", *, settings: GallerySettings, output: Output) -> int:
     """Run the kernels on every target, and write the page."""
     from bayesnn_ppl.report.gallery import gallery_page
 
@@ -239,6 +239,13 @@ GALLERY = Command(
     "gallery",
     "write a page of animated samplers",
     run_gallery,
-    (Argument("out", "the page to write; an earlier one is replaced", "FILE.html"),),
+    (
+        Argument(
+            "out",
+            "the page to write; an earlier one is replaced [default: gallery.html]",
+            "FILE.html",
+            default="gallery.html",
+        ),
+    ),
     {"Options": ("settings", GallerySettings)},
 )

@@ -1,4 +1,4 @@
-"""Runs of the real kernels for the gallery: every kernel is compiled once.
+"""Runs of the real kernels for the gallery: all runs of a sampler are one compiled program.
 
 What a reader can change goes in as *data*: a row with a weight for each target, which the
 temperature divides, and the step, which is a change of units: z = step · u, so that a kernel with
@@ -6,243 +6,159 @@ step one in u has the wanted step in z. For minibatches the target is split over
 linear term of its own; these add up to nothing, and are the gradients' noise.
 """
 
+import copy
+import functools
 import warnings
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import optax
 from numpy.typing import NDArray
-from numpyro.infer import NUTS
 
-from bayesnn_ppl.diagnostics import ess_bulk, rhat
-from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.inference.approximations.trained_networks.stein import stein_direction
-from bayesnn_ppl.inference.sampling.sampler import sample
-from bayesnn_ppl.modeling.bayesian_networks import minibatch
-from bayesnn_ppl.report.gallery.targets import TARGETS
+from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.report.gallery.recording import leapfrog_path, tree_path
+from bayesnn_ppl.report.gallery.results import STARTS, Runs, looked_at
+from bayesnn_ppl.report.gallery.samplers import BATCH, DEPTH, LEAPFROGS, SAMPLERS, Sampler
+from bayesnn_ppl.report.gallery.targets import TARGETS, log_densities
 
-CHAINS = 4
+__all__ = ["CHAINS", "FACTORS", "PARTICLES", "TEMPERATURES", "run_all"]
+
+CHAINS = len(STARTS)
 TEMPERATURES = (0.25, 1.0, 4.0)
 FACTORS = (0.3, 1.0, 3.0)  # of a sampler's own step size
-LOOKS = 20  # at which R-hat and effective sample size are known
-_ROWS, _BATCH = 32, 8
+PARTICLES = 20
+_ROWS = 32
 _NOISE = 1.0  # standard deviation of the minibatch gradient, in units of z
-_PARTICLES = 20
-_STARTS = np.array([[1.0, 0.5], [-1.0, 0.8], [1.4, 0.9], [-1.3, -0.4]], np.float32)
+_SHORT = 120  # steps of the particles, which are many
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """A kernel of the gallery.
-
-    Attributes:
-        kernel: with step one, as `step` counts; None for SVGD, which is not a Markov chain.
-        step: the step size that serves most of the targets.
-        meaning: what the step size is.
-        gradients: for each draw, in words.
-        stochastic: whether it takes minibatches.
-    """
-
-    kernel: Any
-    step: float
-    meaning: str
-    gradients: str
-    stochastic: bool = False
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run of the gallery shows.
-
-    Attributes:
-        draws: (chain, draw, 2).
-        rhat, ess: largest R-hat and smallest bulk effective sample size at `LOOKS` moments, (k,).
-        accepted: mean acceptance, NaN without an accept step.
-        configurational: of each draw, a mean over chains, (draw,); its mean is T.
-        kinetic: the same of the momenta; None where none are recorded.
-    """
-
-    draws: NDArray[np.float32]
-    rhat: NDArray[np.float64]
-    ess: NDArray[np.float64]
-    accepted: float
-    configurational: NDArray[np.float64]
-    kinetic: NDArray[np.float64] | None
+# Chains overflow just before they stop, and so does what is computed of them.
+@np.errstate(over="ignore", invalid="ignore")
+def run_all(name: str, targets: tuple[str, ...], draws: int, seed: int) -> Runs:
+    """Every target, step size and temperature of one sampler, without a warm-up."""
+    sampler = SAMPLERS[name]
+    # Axes: target, step, temperature.
+    weights = np.array([[one == target for one in TARGETS] for target in targets], np.float32)
+    steps = np.array(FACTORS, np.float32) * sampler.step
+    shape = len(targets), len(FACTORS), len(TEMPERATURES)
+    tempered = weights[:, None, None] / np.array(TEMPERATURES, np.float32)[:, None]
+    tempered = np.broadcast_to(tempered, (*shape, len(TARGETS))).reshape(-1, len(TARGETS))
+    steps = np.broadcast_to(steps[:, None], shape).reshape(-1)
+    if sampler.kernel is None:
+        draws = min(draws, _SHORT)
+        z = np.asarray(_particles(tempered, steps, draws, jax.random.key(seed)), np.float32)
+        told: dict[str, Any] = {"z": z}
+    else:
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), np.arange(CHAINS))
+        rows = _rows(sampler, tempered, steps)
+        with warnings.catch_warnings():
+            # NumPyro's and ours, about settings that are what is shown here.
+            warnings.simplefilter("ignore")
+            found = _chains(sampler, draws)(keys, STARTS / steps[:, None, None], rows)
+        told = {key: np.asarray(value) for key, value in found.items()}
+        # Computed in units of the step: (run, chain, draw, ..., 2).
+        for key in ("z", "points", "proposed"):
+            if key in told:
+                told[key] = _times(told[key], steps)
+        if "seen" in told:
+            told["seen"] = _times(told["seen"], 1 / steps)
+    return looked_at(sampler, told, shape, tempered)
 
 
-def _log_densities(z: Any) -> Any:
-    return jnp.stack([target(z[0], z[1]) for target in TARGETS.values()])
+def _times(a: NDArray[Any], steps: NDArray[Any]) -> NDArray[Any]:
+    return a * steps.reshape(-1, *[1] * (a.ndim - 1))
 
 
-def _model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
-    # So wide a prior that it does not matter: the target is all there is.
-    u = numpyro.sample("u", dist.Normal(0.0, 1e4).expand([2]).to_event(1))
-
-    def log_target(row: Any) -> Any:
-        weights, slope, step = row[:-3], row[-3:-1], row[-1]
-        return weights @ _log_densities(step * u) + slope @ (step * u)
-
-    with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
-        x, y = minibatch(x, y)
-        numpyro.sample("y", dist.Delta(0.0, log_density=jax.vmap(log_target)(x)), obs=y)
-
-
-def _samplers() -> dict[str, Sampler]:
-    fixed: dict[str, Any] = {"adapt_step_size": False}
-    few: dict[str, Any] = {"batch_size": _BATCH}
-    return {
-        "random walk": Sampler(
-            kernels.RandomWalk(_model, step_size=1.0, **fixed),
-            1.0,
-            "standard deviation of a proposal",
-            "none",
-        ),
-        "MALA": Sampler(
-            kernels.MALA(_model, step_size=0.5, **fixed), 0.4, "√(2η) of the drift η∇U", "1"
-        ),
-        "SGLD": Sampler(
-            kernels.SGLD(_model, step_size=0.5, steps_per_draw=1, **few),
-            0.3,
-            "√(2ε) of the drift ε∇U",
-            "¼, a minibatch",
-            stochastic=True,
-        ),
-        "SGHMC": Sampler(
-            kernels.SGHMC(_model, step_size=1.0, momentum_decay=0.9, steps_per_draw=10, **few),
-            0.1,
-            "√ε, a step in time",
-            "2½, ten minibatches",
-            stochastic=True,
-        ),
-        "HMC": Sampler(
-            kernels.HMC(_model, step_size=1.0, num_leapfrogs=10, jitter=0.5, **fixed),
-            0.2,
-            "a leapfrog",
-            "10 on average",
-        ),
-        "NUTS": Sampler(
-            NUTS(_model, step_size=1.0, adapt_mass_matrix=False, **fixed),
-            0.2,
-            "a leapfrog",
-            "as many as the tree has",
-        ),
-        "MCLMC": Sampler(
-            kernels.MCLMC(
-                _model,
-                step_size=1.0,
-                length=15.0,
-                steps_per_draw=5,
-                preconditioning="identity",
-                **fixed,
-            ),
-            0.3,
-            "a step along the path",
-            "10",
-        ),
-        "SVGD": Sampler(None, 0.1, "the rate of Adam", "1 for each particle"),
-    }
-
-
-SAMPLERS = _samplers()
-
-
-def run(target: str, sampler: str, step: float, temperature: float, draws: int, seed: int) -> Run:
-    """Four chains of one sampler, without warm-up; the step is in units of the plane."""
-    chosen = SAMPLERS[sampler]
-    weights = np.array([name == target for name in TARGETS], np.float32) / temperature
-    rows = _ROWS if chosen.stochastic else 1
+def _rows(sampler: Sampler, tempered: NDArray[Any], steps: NDArray[Any]) -> NDArray[np.float32]:
+    """The data of each run, (run, row, ...)."""
+    runs, rows = len(steps), _ROWS if sampler.stochastic else 1
     slopes = np.zeros((rows, 2))
-    if chosen.stochastic:
+    if sampler.stochastic:
         slopes = np.random.default_rng(0).normal(size=(rows, 2))
         slopes = (slopes - slopes.mean(0)) / slopes.std(0)
-        slopes *= _NOISE * np.sqrt(_BATCH) / rows / temperature
-    x = np.column_stack([np.tile(weights / rows, (rows, 1)), slopes, np.full(rows, step)])
-    with warnings.catch_warnings():
-        # One device suffices for chains of a millisecond.
-        warnings.simplefilter("ignore")
-        posterior = sample(
-            chosen.kernel,
-            x.astype(np.float32),
-            np.zeros(rows, np.float32),
-            warmup=0,
-            draws=draws,
-            chains=CHAINS,
-            chain_method="vectorized",
-            seed=seed,
-            init={"u": _STARTS / step},
-            progress=False,
-        )
-    z = _to_the_end(np.asarray(posterior.draws["u"] * step, np.float32), draws)
-    statistics = posterior.statistics
-    accepted, kinetic = map(statistics.get, ("acceptance_rate", "kinetic_temperature"))
-    if kinetic is not None:
-        # The model's weights hold 1/T, so momenta of the tempered density read 1 where T is right.
-        kinetic = temperature * _to_the_end(np.asarray(kinetic, np.float64), draws).mean((0, 2))
-    return _looked_at(
-        target,
-        z,
-        accepted=float("nan") if accepted is None else float(np.mean(accepted)),
-        kinetic=kinetic,
+        slopes *= _NOISE * np.sqrt(BATCH) / rows
+    # The noise of ∇U has the same size at every temperature; the target holds U/T.
+    heat = tempered.sum(1)[:, None, None]
+    parts = (
+        np.repeat(tempered[:, None] / rows, rows, axis=1),
+        slopes * heat,
+        np.broadcast_to(steps[:, None, None], (runs, rows, 1)),
     )
+    return np.concatenate(parts, axis=-1).astype(np.float32)
 
 
-def _to_the_end(a: NDArray[Any], draws: int) -> NDArray[Any]:
-    """Draws (chain, k, ...) as (chain, draws, ...): a run ends where the last chain has stopped,
-    and a chain that has stopped stays where it was.
-    """
-    missing = draws - a.shape[1]
-    return np.pad(a, [(0, 0), (0, missing)] + [(0, 0)] * (a.ndim - 2), mode="edge")
+@functools.cache
+def _chains(sampler: Sampler, draws: int) -> Any:
+    """A compiled function of keys, starts and rows: all runs and chains of a sampler."""
+    # Of its own: `init` binds a kernel to a trace.
+    kernel = copy.copy(sampler.kernel)
+
+    def chain(key: Any, start: Any, rows: Any) -> dict[str, Any]:
+        args = rows, jnp.zeros(rows.shape[0])
+        begun = kernel.init(key, 0, {"u": start}, args, {})
+
+        def step(state: Any, _: Any) -> tuple[Any, dict[str, Any]]:
+            after = kernel.sample(state, args, {})
+            told = {"z": after.z["u"], **_told(after)}
+            if sampler.path in ("leapfrogs", "tree"):
+                told["before"], told["key"] = state.z["u"], state.rng_key
+            return after, told
+
+        told = jax.lax.scan(step, begun, None, draws * sampler.steps)[1]
+        return {name: a.reshape(draws, sampler.steps, *a.shape[1:]) for name, a in told.items()}
+
+    def path(told: dict[str, Any], rows: Any) -> dict[str, Any]:
+        density = Density.at(
+            kernel.model, (rows, jnp.zeros(rows.shape[0])), {}, {"u": jnp.zeros(2)}
+        )
+        state = told.pop("key")[:, 0], told.pop("before")[:, 0]
+        if sampler.path == "tree":
+            found = jax.vmap(lambda k, z: tree_path(k, z, density, depth=DEPTH))(*state)
+            return dict(zip(("points", "forward"), found, strict=True))
+        most = LEAPFROGS * 3 // 2
+        return {"points": jax.vmap(lambda k, z: leapfrog_path(k, z, density, most=most))(*state)}
+
+    def run(keys: Any, starts: Any, rows: Any) -> dict[str, Any]:
+        told = jax.vmap(chain, (0, 0, None))(keys, starts, rows)
+        if "key" not in told:
+            return told
+        first = {name: told.pop(name)[0] for name in ("key", "before")}
+        return {**told, **path(first, rows)}
+
+    return jax.jit(jax.vmap(run, (None, 0, 0)))
 
 
-def stein(target: str, rate: float, temperature: float, draws: int, seed: int) -> Run:
-    """Particles of SVGD as chains, by the library's own step and Adam; their R-hat is NaN."""
-    index = list(TARGETS).index(target)
-    weights = jnp.zeros(len(TARGETS)).at[index].set(1.0 / temperature)
-    start = 0.7 * jax.random.normal(jax.random.key(seed), (_PARTICLES, 2)) + jnp.array([1.0, 0.5])
-    z = np.asarray(_stein_path(weights, start, rate, draws), np.float32).swapaxes(0, 1)
-    return _looked_at(target, z, accepted=float("nan"), kinetic=None)
+def _told(state: Any) -> dict[str, Any]:
+    """What a step says of itself, by the names of `looked_at`."""
+    statistics = getattr(state, "statistics", None)
+    if statistics is None:  # of NumPyro
+        return {"accept_prob": state.accept_prob, "num_steps": state.num_steps}
+    names = "accept_prob", "num_steps", "proposed", "stopped", "kinetic_temperature"
+    told = {name: statistics[name] for name in names if name in statistics}
+    seen = getattr(getattr(state, "variables", None), "seen", None)
+    if seen is not None:
+        told["seen"] = seen
+    return told
 
 
-@partial(jax.jit, static_argnums=3)
-def _stein_path(weights: Any, particles: Any, rate: Any, steps: int) -> Any:
-    score = jax.vmap(jax.grad(lambda z: weights @ _log_densities(z)))
-    optimiser = optax.inject_hyperparams(optax.adam)(learning_rate=rate)
+def _particles(tempered: Any, rates: Any, steps: int, key: Any) -> Any:
+    """SVGD by the library's own step and Adam; (run, particle, step, 1, 2)."""
+    start = 0.7 * jax.random.normal(key, (PARTICLES, 2)) + STARTS[0]
 
-    def move(state: Any, _: Any) -> Any:
-        z, inner = state
-        change, inner = optimiser.update(-stein_direction(z, score(z)), inner)
-        z = optax.apply_updates(z, change)
-        return (z, inner), z
+    def one(weights: Any, rate: Any) -> Any:
+        score = jax.vmap(jax.grad(lambda z: weights @ log_densities(z)))
+        optimiser = optax.inject_hyperparams(optax.adam)(learning_rate=rate)
 
-    return jax.lax.scan(move, (particles, optimiser.init(particles)), None, steps)[1]
+        def move(state: Any, _: Any) -> Any:
+            z, inner = state
+            change, inner = optimiser.update(-stein_direction(z, score(z)), inner)
+            z = optax.apply_updates(z, change)
+            return (z, inner), z
 
+        path = jax.lax.scan(move, (start, optimiser.init(start)), None, steps)[1]
+        return path.swapaxes(0, 1)[:, :, None]
 
-@jax.jit
-def _gradients(weights: Any, z: Any) -> Any:
-    flat = z.reshape(-1, 2)
-    return jax.vmap(jax.grad(lambda one: -weights @ _log_densities(one)))(flat).reshape(z.shape)
-
-
-def _looked_at(target: str, z: NDArray[np.float32], *, accepted: float, kinetic: Any) -> Run:
-    weights = np.array([name == target for name in TARGETS], np.float32)
-    force = np.asarray(_gradients(weights, z), np.float64)
-    # ⟨z - c, ∇U⟩/d is T for any constant c; the origin is near every target.
-    configurational = np.clip((z * force).sum(-1) / 2, -1e4, 1e4).mean(0)
-    moments = looks(z.shape[1])
-    found = np.full((2, len(moments)), np.nan)
-    if kinetic is not None or len(z) == CHAINS:  # and no particles: one set, and no chains
-        for place, count in enumerate(moments):
-            part = z[:, :count]
-            found[:, place] = float(np.max(rhat(part))), float(np.min(ess_bulk(part)))
-    return Run(z, found[0], found[1], accepted, configurational, kinetic)
-
-
-def looks(draws: int) -> NDArray[np.int64]:
-    """The numbers of draws at which convergence is known."""
-    return np.unique(np.linspace(draws / LOOKS, draws, LOOKS).astype(int))
+    return jax.jit(jax.vmap(one))(tempered, rates)
