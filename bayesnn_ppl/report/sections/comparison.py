@@ -29,7 +29,7 @@ def comparison_section(subjects: list[Subject], reference: str | None) -> str:
     header = ["run", *(n.replace("_", " ") for n in shown)]
     kind = f"distances to the run {found.reference}" if found.reference else "the best first"
     table = markup.table(f"{found.rows} rows, {kind}", header, rows, words=(1,))
-    return table + _drawn(found, first.unit)
+    return markup.columns(table, _drawn(found, first.unit))
 
 
 def comparison_figure(found: Any, unit: str | None) -> Any:
