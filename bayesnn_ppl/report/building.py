@@ -18,7 +18,11 @@ from bayesnn_ppl.report.sections.comparison import comparison_section
 from bayesnn_ppl.report.sections.fitted_functions import fitted_functions_section
 from bayesnn_ppl.report.sections.functions import functions_section, weights_section
 from bayesnn_ppl.report.sections.predictions import predictions_section, scores_section
-from bayesnn_ppl.report.sections.provenance import provenance_section, sampler_section
+from bayesnn_ppl.report.sections.provenance import (
+    fit_section,
+    provenance_section,
+    sampler_section,
+)
 from bayesnn_ppl.report.sections.temperatures import temperatures_section
 from bayesnn_ppl.report.sections.training_rows import (
     leave_one_out_section,
@@ -46,6 +50,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[Subject], str], bool]] = {
         lambda s: sampler_section(s) + ("" if s.fitted else energy_section(s)),
         True,
     ),
+    "fit": ("Fit", fit_section, True),
     "chains": ("Chains", chains_section, False),
     "temperatures": ("Temperatures", temperatures_section, False),
     "weights": ("Convergence of the weights", weights_section, False),

@@ -34,7 +34,7 @@ def model_words(described: Any) -> str:
 
 def method_words(run: Mapping[str, Any]) -> str:
     """The method, and how many draws of how many chains or fits it made."""
-    draws = f"{run['draws']} draws"
+    draws = _count(run["draws"], "draw")
     if run.get("approximation") is not None:
         return f"Fitted by {run['kernel']}, {_count(run['chains'], 'fit')} × {draws}"
     found = f"{run['kernel']}, {_count(run['chains'], 'chain')} × {draws}"

@@ -166,7 +166,7 @@ def draw_images(images: NDArray, titles: Sequence[str]) -> Figure:
             its darkest value to its brightest.
         titles: of each.
     """
-    figure = new_figure(width=1.35 * len(images), height=1.75)
+    figure = new_figure(width=1.0 * len(images), height=1.4)
     for axis, image, title in zip(
         figure.subplots(1, len(images), squeeze=False)[0], images, titles, strict=True
     ):

@@ -20,12 +20,23 @@ _PHASES = {"compile": "compiling", "start": "starts", "warmup": "warm-up", "samp
 
 
 def sampler_section(subject: Subject) -> str:
-    """Statistics of the sampler, or the record of a fit."""
-    if subject.fitted:
-        record = subject.run["approximation"]
-        pairs = [(n.replace("_", " "), _words(v)) for n, v in record.items() if n != "findings"]
-        return markup.definitions(pairs)
-    return markup.definitions(sampler_lines(subject.diagnosis.sampler))
+    """Statistics of the sampler; nothing of a fit."""
+    return "" if subject.fitted else markup.definitions(sampler_lines(subject.diagnosis.sampler))
+
+
+def fit_section(subject: Subject) -> str:
+    """The record of a fit; nothing of a sampler."""
+    if not subject.fitted:
+        return ""
+    known = {n: _known(v) for n, v in subject.run["approximation"].items() if n != "findings"}
+    pairs = [(n.replace("_", " "), _words(v)) for n, v in known.items() if v is not None]
+    return markup.definitions(pairs)
+
+
+def _known(value: Any) -> Any:
+    """A value of the record, or None where it says nothing."""
+    nothing = isinstance(value, list | tuple) and all(v is None for v in value)
+    return None if nothing else value
 
 
 def provenance_section(subject: Subject) -> str:
@@ -63,7 +74,7 @@ def _facts(subject: Subject) -> list[tuple[str, str | None]]:
         ("data", f"{data or 'arrays'}, {run['rows']} training rows × {inputs}"),
         ("hash of the data", f"{run['data_sha256'][:16]} (SHA-256, first 16 digits)"),
         ("method", method_words(run)),
-        ("chains start at", _STARTS.get(str(run.get("start")), _words(run.get("start")))),
+        ("start", _STARTS.get(str(run.get("start")), _words(run.get("start")))),
         ("seed", f"{run['seed']}, random numbers by {run['prng']}"),
         ("precision", run["precision"]),
         ("device", _device(run["devices"])),

@@ -18,6 +18,7 @@ from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
 _MOST_CLASSES = 20
+_FEWEST_DRAWS = 20
 _MOST_LISTED = 20
 _PIT_LEVELS = 99
 _SENSITIVE = 0.05  # of Kallioinen et al. (2024)
@@ -31,6 +32,11 @@ def predictive_check_section(subject: Subject) -> str:
     observed = np.asarray(tree["observed_data"]["y"].values)
     sampled = np.asarray(tree["posterior_predictive"]["y"].values)
     sampled = sampled.reshape(-1, *sampled.shape[2:])
+    if len(sampled) < _FEWEST_DRAWS:
+        return markup.note(
+            f"There is no predictive check: intervals need {_FEWEST_DRAWS} draws or more, and "
+            f"there {'is' if len(sampled) == 1 else 'are'} {len(sampled)}."
+        )
     if tree["posterior_predictive"].attrs["labels"]:
         return _classes(subject, observed, sampled)
     if observed.ndim != 1:

@@ -93,6 +93,20 @@ def test_a_run_of_function_values_alone_draws_them_or_says_why_not(gap, data):
     assert "the run kept no draws of its weights." in said
 
 
+@pytest.mark.parametrize("inputs, classes", [(1, 2), (1, 3), (2, 3), (2, 2)])
+def test_classes_of_one_or_two_inputs(inputs, classes):
+    x = np.random.default_rng(0).normal(size=(60, inputs)).astype(np.float32)
+    y = np.digitize(x[:, 0], np.linspace(-0.5, 0.5, classes - 1))
+    names = [f"kind {k}" for k in "abc"[:classes]]
+    data = bnn.data.from_arrays(x, np.array(names)[y], task="classification")
+    laplace = bnn.approximations.Laplace(bnn.models.logistic(classes=classes))
+    fit = bnn.fit(laplace, *data.train, progress=False)
+    html = fitted_functions_section(subject_of((data, fit)))
+    assert len(drawings(html)) == 2
+    said = "Class probabilities" if inputs == 1 else "known best at x0"
+    assert said in html and f"kind {'abc'[classes - 1]}" in html
+
+
 def test_images_are_shown_by_their_certainty():
     generator = np.random.default_rng(0)
     y = np.arange(40) % 2

@@ -140,6 +140,12 @@ def test_of_a_fit_only_the_predictive_check_is_shown(posteriors, data):
     assert "the draws are of an approximation" in sensitivity
 
 
+def test_a_point_makes_no_intervals(data):
+    point = bnn.fit(bnn.approximations.MAP(bnn.models.linear(), epochs=1), *data.train)
+    said = plain(predictive_check_section(Subject("MAP", "g", point, train=tuple(data.train))))
+    assert "intervals need 20 draws or more, and there is 1." in said
+
+
 def test_many_draws_are_thinned(posteriors, data, monkeypatch):
     rows = len(data.train.x)
     monkeypatch.setattr(subject_module, "_MOST_VALUES", 150 * rows)

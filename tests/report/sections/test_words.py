@@ -54,7 +54,12 @@ def test_every_page_has_what_one_looks_for_first(page_of_one):
     assert titles[:3] == ["verdict", "fitted", "predictions"]
     assert {"scores", "baselines", "training-rows", "leave-one-out", "sensitivity"} <= set(titles)
     assert titles[-1] == "provenance"
-    assert ("chains" in titles) == (kind != "Laplace <b>")
+    fitted = kind == "Laplace <b>"
+    assert [name in titles for name in ("chains", "sampler", "fit")] == [
+        not fitted,
+        not fitted,
+        fitted,
+    ]
 
 
 def test_the_provenance_is_a_table_in_words(page_of_one):
@@ -102,8 +107,8 @@ def test_models_in_words(described, words):
 def test_methods_in_words():
     run = {"kernel": "NUTS", "chains": 1, "draws": 10, "warmup": 0}
     assert method_words(run) == "NUTS, 1 chain × 10 draws"
-    fit = run | {"kernel": "MAP", "approximation": {}, "chains": 2}
-    assert method_words(fit) == "Fitted by MAP, 2 fits × 10 draws"
+    fit = run | {"kernel": "MAP", "approximation": {}, "chains": 2, "draws": 1}
+    assert method_words(fit) == "Fitted by MAP, 2 fits × 1 draw"
 
 
 def test_a_run_is_not_called_by_the_name_of_its_folder():
