@@ -15,9 +15,14 @@ from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.sections.baselines import baselines_section
 from bayesnn_ppl.report.sections.chains import chains_section, energy_section
 from bayesnn_ppl.report.sections.comparison import comparison_section
+from bayesnn_ppl.report.sections.fitted_functions import fitted_functions_section
 from bayesnn_ppl.report.sections.functions import functions_section, weights_section
-from bayesnn_ppl.report.sections.predictions import predictions_section
-from bayesnn_ppl.report.sections.provenance import provenance_section, sampler_section
+from bayesnn_ppl.report.sections.predictions import predictions_section, scores_section
+from bayesnn_ppl.report.sections.provenance import (
+    fit_section,
+    provenance_section,
+    sampler_section,
+)
 from bayesnn_ppl.report.sections.temperatures import temperatures_section
 from bayesnn_ppl.report.sections.training_rows import (
     leave_one_out_section,
@@ -29,20 +34,27 @@ from bayesnn_ppl.report.sections.verdict import overview_section, verdict_sectio
 _FOLDER = Path(__file__).parent
 _GRADIENTS = 400
 
-# In the order of a reader's questions.
-_SECTIONS: dict[str, tuple[str, Callable[[Subject], str]]] = {
-    "verdict": ("Verdict", verdict_section),
-    "functions": ("Convergence of the functions", functions_section),
-    "predictions": ("Predictions and calibration", predictions_section),
-    "training-rows": ("Training rows under the posterior", predictive_check_section),
-    "leave-one-out": ("Leave-one-out", leave_one_out_section),
-    "sensitivity": ("Sensitivity to prior and likelihood", prior_sensitivity_section),
-    "baselines": ("Beside simple methods", baselines_section),
-    "chains": ("Chains", chains_section),
-    "sampler": ("Sampler", lambda s: sampler_section(s) + ("" if s.fitted else energy_section(s))),
-    "temperatures": ("Temperatures", temperatures_section),
-    "weights": ("Convergence of the weights", weights_section),
-    "provenance": ("Provenance", provenance_section),
+# In the order of a reader's questions: title, what makes it, whether two can stand side by side.
+_SECTIONS: dict[str, tuple[str, Callable[[Subject], str], bool]] = {
+    "verdict": ("Verdict", verdict_section, False),
+    "fitted": ("Fitted functions", fitted_functions_section, False),
+    "predictions": ("Predictions and calibration", predictions_section, False),
+    "scores": ("Scores", scores_section, True),
+    "baselines": ("Compared with simple methods", baselines_section, True),
+    "training-rows": ("Posterior predictive check", predictive_check_section, False),
+    "leave-one-out": ("Leave-one-out and LOO-PIT", leave_one_out_section, False),
+    "sensitivity": ("Sensitivity to prior and likelihood", prior_sensitivity_section, False),
+    "functions": ("Convergence of the functions", functions_section, True),
+    "sampler": (
+        "Sampler",
+        lambda s: sampler_section(s) + ("" if s.fitted else energy_section(s)),
+        True,
+    ),
+    "fit": ("Fit", fit_section, True),
+    "chains": ("Chains", chains_section, False),
+    "temperatures": ("Temperatures", temperatures_section, False),
+    "weights": ("Convergence of the weights", weights_section, False),
+    "provenance": ("Provenance", provenance_section, False),
 }
 
 
@@ -94,10 +106,11 @@ def page(
 ) -> Page:
     """The report of one posterior, or of several side by side.
 
-    Verdict first; then functions, predictions and calibration, the training rows (predictive check,
-    leave-one-out, sensitivity to the prior), baselines, chains, the sampler, temperatures, weights,
-    and the provenance with what repeats the run. One file of HTML without outside parts: readable
-    without scripts, printable, light and dark.
+    Verdict first, with model and data in a sentence; then the fitted functions (curve, surface or
+    partial dependence), predictions, scores and baselines, the posterior predictive check,
+    leave-one-out and LOO-PIT, sensitivity to the prior, convergence, chains, temperatures of
+    samplers without an accept step, and the provenance with what repeats the run. One file of HTML
+    without outside parts: readable without scripts, printable, light and dark.
 
     Args:
         posteriors: a `Posterior` of `sample` or `fit`, or name -> posterior.
@@ -145,7 +158,7 @@ def page(
         able = posterior.model is not None and posterior.has_weights
         rows = {"x": x, "y": y} if able and x is not None else {}
         more: dict[str, Any] = {
-            "train": train,
+            "train": None if train is None else tuple(train),  # a `Split` unpacks to its two
             "gradients": gradients,
             "words": (words or {}).get(name, {}),
         }
@@ -155,32 +168,43 @@ def page(
 
 def built(subjects: list[Subject], *, reference: str | None = None, script: str = "") -> Page:
     """A page of one subject or several, with a script besides that of every page."""
-    parts: list[tuple[str, str, str]] = []  # identifier, title, body
-    if len(subjects) > 1:
-        parts.append(("overview", "Side by side", overview_section(subjects)))
-    for name, (title, made) in _SECTIONS.items():
+    parts: list[tuple[str, str, str, bool]] = []  # identifier, title, body, half as wide
+    single = len(subjects) == 1
+    if not single:
+        parts.append(("overview", "Side by side", overview_section(subjects), False))
+    for name, (title, made, half) in _SECTIONS.items():
         bodies = [(s, made(s)) for s in subjects]
         if any(body for _, body in bodies):
-            parts.append((name, title, _beside(bodies, name)))
-        if name == "verdict" and len(subjects) > 1:
+            parts.append((name, title, _beside(bodies, name), half and single))
+        if name == "verdict" and not single:
             body = comparison_section(subjects, reference)
-            parts.append(("comparison", "The same rows", body))
-    contents = [(name, title) for name, title, _ in parts]
+            parts.append(("comparison", "The same rows", body, False))
+    contents = [(name, title) for name, title, *_ in parts]
     if remarks := [remark for s in subjects for remark in s.remarks]:
         words = "".join(map(markup.paragraph, remarks))
-        parts.append(("remarks", "What could not be shown", words))
+        parts.append(("remarks", "What could not be shown", words, False))
     title = ", ".join(s.name for s in subjects[:3]) + (" and more" if len(subjects) > 3 else "")
     about = [s.words["data"] for s in subjects if s.words.get("data")]
     return Page(
         document(
             f"Report: {title}",
-            "".join(markup.section(*part) for part in parts),
+            "".join(markup.section(*part) for part in _paired(parts)),
             contents=contents,
             subtitle=" · ".join(dict.fromkeys(about)),
             script=script,
         ),
         {s.name: s.diagnosis.status for s in subjects},
     )
+
+
+def _paired(parts: list[tuple[str, str, str, bool]]) -> list[tuple[str, str, str, bool]]:
+    """The parts, where one half as wide without a neighbour becomes whole."""
+    found, left = [], False  # is the left half of a line taken?
+    for index, part in enumerate(parts):
+        beside = left or (index + 1 < len(parts) and parts[index + 1][3])
+        left = part[3] and beside and not left
+        found.append((*part[:3], part[3] and beside))
+    return found
 
 
 def document(

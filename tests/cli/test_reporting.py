@@ -35,11 +35,11 @@ def test_a_run_and_the_command_that_repeats_it(linear_run, tmp_path, capsys):
 def test_a_model_of_ones_own_is_judged_by_what_it_kept(own_run, here, capsys):
     assert main(["report", own_run]) == 0
     kept = (here / own_run / "report.html").read_text()
-    assert "Beside simple methods" not in kept
+    assert "Compared with simple methods" not in kept
     line = ["report", own_run, "--model", "my_model.py", "--gradients", "5"]
     assert main(line) == 0
     full = (here / own_run / "report.html").read_text()
-    assert "Beside simple methods" in full and "Temperatures" in full
+    assert "Compared with simple methods" in full and "Standard deviation among" in full
 
 
 def test_what_is_refused(linear_run, wine_run, here, capsys):

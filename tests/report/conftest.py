@@ -33,6 +33,38 @@ def page(data, posteriors):
     )
 
 
+QUICK = {"warmup": 20, "draws": 20, "chains": 2, "seed": 0, "progress": False}
+
+
+def quick_run(model, data, **options):
+    """A run of an exact sampler that is too short to be believed, and long enough to be drawn."""
+    kernel = bnn.kernels.HMC(model, step_size=0.02, num_leapfrogs=5)
+    return bnn.sample(kernel, *data.train, **QUICK, **options)
+
+
+@pytest.fixture(scope="session")
+def gap():
+    """Data of one input, and a run on them that kept function values besides its weights."""
+    data = bnn.data.load("gap")
+    model = bnn.models.mlp(hidden=(16,))
+    return data, quick_run(model, data, keep=bnn.Keep(probe=data.test))
+
+
+@pytest.fixture(scope="session")
+def surface():
+    """Data of two inputs in the data's units, and a run."""
+    x = np.random.default_rng(0).uniform(-1, 1, size=(60, 2)).astype(np.float32)
+    data = bnn.data.from_arrays(x, x[:, 0] * x[:, 1], name="saddle", test_fraction=0.3)
+    return data, quick_run(bnn.models.mlp(hidden=(4,)), data)
+
+
+@pytest.fixture(scope="session")
+def wine():
+    """Data of three classes and 13 inputs, and a run."""
+    data = bnn.data.load("wine")
+    return data, quick_run(bnn.models.logistic(classes=3), data)
+
+
 @pytest.fixture(scope="session")
 def large():
     """4 × 1000 draws of a network of 10⁴ weights, and the rows it is judged at.

@@ -2,6 +2,7 @@
 
 import pytest
 
+import bayesnn_ppl as bnn
 from tests.report.browser import asked_for, browser, colours, console_errors, fits
 
 pytestmark = pytest.mark.check
@@ -37,8 +38,8 @@ def test_report(report_file):
         drawn = first.find_elements("css selector", ".chain-0")
         assert drawn and all("faded" in d.get_attribute("class") for d in drawn)
 
-        head = find("css selector", "#predictions th.number button")
-        values = "return [...document.querySelectorAll('#predictions table')][0].tBodies[0]"
+        head = find("css selector", "#scores th.number button")
+        values = "return [...document.querySelectorAll('#scores table')][0].tBodies[0]"
         values += ".querySelectorAll('td.number')"
         texts = f"{values.replace('return ', 'return [...')}].map((c) => parseFloat(c.textContent))"
         head.send_keys(Keys.ENTER)
@@ -60,6 +61,24 @@ def test_report(report_file):
         focused = driver.execute_script("return document.activeElement.tagName")
         assert focused != "BODY", "the keyboard reaches the content"
         assert console_errors(driver) == [] and asked_for(driver) == []
+
+
+@pytest.mark.parametrize("width, columns", [(1280, 2), (1040, 1), (390, 1)])
+def test_two_columns_where_there_is_room(gap, tmp_path, width, columns):
+    data, run = gap
+    page = bnn.report.page(run, *data.test, train=data.train)
+    with browser(width=width) as driver:
+        driver.get(page.save(tmp_path / "page.html").as_uri())
+        find = "return document.querySelector(arguments[0]).getBoundingClientRect().left"
+        lefts = [
+            [driver.execute_script(find, place) for place in places]
+            for places in (
+                ("#scores", "#baselines"),
+                ("#training-rows .columns > :first-child", "#training-rows .columns > :last-child"),
+            )
+        ]
+        assert [len(set(each)) for each in lefts] == [columns, columns]
+        assert fits(driver) and console_errors(driver) == []
 
 
 def test_narrow_and_dark(report_file):

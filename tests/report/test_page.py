@@ -52,8 +52,8 @@ def test_the_page_stands_alone_and_holds_together(page):
 def test_the_verdict_comes_first_and_every_part_is_there(page, posteriors, data):
     titles = re.findall(r'<h2 id="(\w+)-title"', page.html)
     assert titles[:3] == ["overview", "verdict", "comparison"]
-    assert set(titles) >= {"functions", "predictions", "baselines", "chains", "sampler"}
-    assert set(titles) >= {"temperatures", "weights", "provenance"}
+    assert set(titles) >= {"fitted", "predictions", "scores", "baselines", "chains", "sampler"}
+    assert set(titles) >= {"functions", "temperatures", "weights", "provenance"}
     assert page.statuses.keys() == posteriors.keys()
     expected = posteriors["NUTS"].diagnose(data.test.x).status
     assert page.statuses["NUTS"] == expected and page.statuses["Laplace <b>"] == "fitted"

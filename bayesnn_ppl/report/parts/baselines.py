@@ -66,8 +66,17 @@ def posterior_forecast(name: str, prediction: Any, y: Any) -> Forecast:
     return Forecast(name, np.asarray(prediction.mean), lower, upper, nll)
 
 
-def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
-    """A sentence on which of two forecasts is better, and whether so few rows can tell."""
+def comparison(
+    first: Forecast, second: Forecast, y: np.ndarray, *, called: str | None = None
+) -> str:
+    """A sentence on which of two forecasts is better, and whether so few rows can tell.
+
+    Args:
+        first, second: the forecasts, whose names are those of methods.
+        y: the observations, (n,), in the data's units.
+        called: what the first one is called in place of "the" and its name, which may be that of a
+            folder.
+    """
     scores = []  # differences of losses in standard errors of their mean: the rows are the same
     for a, b in (((first.mean - y) ** 2, (second.mean - y) ** 2), (first.nll, second.nll)):
         error = float(np.std(a - b, ddof=1) / np.sqrt(len(y)))
@@ -79,8 +88,8 @@ def comparison(first: Forecast, second: Forecast, y: np.ndarray) -> str:
         else f"more than chance would give with {len(y)} rows"
     )
     return (
-        f"Row by row, the squared error of the {first.name} lies {square} that of the "
-        f"{second.name}, and its NLL {nll}: {tell}."
+        f"Row by row, the squared error of {called or f'the {first.name}'} lies {square} that of "
+        f"the {second.name}, and its NLL {nll}: {tell}."
     )
 
 

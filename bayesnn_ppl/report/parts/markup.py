@@ -43,14 +43,25 @@ def note(words: str) -> str:
     return paragraph(words, "note")
 
 
-def section(name: str, title: str, body: str) -> str:
-    """A part of the page under a heading of its own; nothing where the body is empty."""
+def section(name: str, title: str, body: str, half: bool = False) -> str:
+    """A part of the page under a heading of its own; nothing where the body is empty.
+
+    One that is `half` as wide shares its line with the next one, where there is room.
+    """
     if not body:
         return ""
+    kind = ' class="half"' if half else ""
     return (
-        f'<section id="{name}" aria-labelledby="{name}-title">'
+        f'<section{kind} id="{name}" aria-labelledby="{name}-title">'
         f'<h2 id="{name}-title">{text(title)}</h2>\n{body}\n</section>\n'
     )
+
+
+def columns(left: str, right: str) -> str:
+    """Two parts side by side where there is room, one below the other where there is not."""
+    if not left or not right:
+        return left + right
+    return f'<div class="columns"><div>{left}</div><div>{right}</div></div>\n'
 
 
 def details(summary: str, body: str) -> str:

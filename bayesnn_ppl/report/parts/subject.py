@@ -1,7 +1,7 @@
 """What a report is about: a posterior, the rows it is judged at, and where it came from."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,9 +10,11 @@ import numpy as np
 
 from bayesnn_ppl.metrics import Evaluation, evaluate
 from bayesnn_ppl.posterior.posterior import Posterior
+from bayesnn_ppl.report.parts.thinning import thinned, weights_of
 
 # What looking at all training rows may cost: a few seconds of two cores.
 _MOST_VALUES, _MOST_PRODUCTS = 5_000_000, 2e10
+_FEWEST_DRAWS = 100  # with which the training rows are worth a look
 
 
 @dataclass(frozen=True)
@@ -81,20 +83,12 @@ class Subject:
         probe = self.posterior.probe
         return None if probe is None else np.asarray(probe[0])
 
-    @cached_property
+    @property
     def temperatures(self) -> Any:
-        """Those of the diagnosis, or of an exact sampler at its draws; None without any."""
-        if self.fitted:
+        """Those of the diagnosis; None of a fit, and of a sampler that has an accept step."""
+        if self.fitted or self.run.get("accept_step"):
             return None
-        if self.diagnosis.temperatures is not None or not self.run.get("accept_step"):
-            return self.diagnosis.temperatures
-        if self._rows is None or not self.gradients:
-            return None
-        try:
-            return self.posterior.temperatures(*self._rows, gradients=self.gradients)
-        except ValueError as error:
-            self.remarks.append(f"Temperatures could not be read: {error}")
-            return None
+        return self.diagnosis.temperatures
 
     @property
     def _rows(self) -> tuple[Any, Any] | None:
@@ -102,33 +96,42 @@ class Subject:
         able = self.posterior.model is not None and self.posterior.has_weights
         return self.train if able and not self.run.get("local") else None
 
-    @cached_property
+    @property
     def training(self) -> Posterior | None:
-        """With the groups of ArviZ at the training rows; None where they cannot be made cheaply."""
-        if self.fitted or self._rows is None:
-            return None
-        x, y = self._rows
-        draws = self.posterior.draws
-        chains, count = next(iter(draws.values())).shape[:2]
-        weights = sum(int(np.prod(a.shape[2:])) for a in draws.values())
-        values = chains * count * len(x)
-        if values > _MOST_VALUES or values * weights > _MOST_PRODUCTS:
-            return None
+        """With the groups of ArviZ at the training rows; None where `untrained` says why.
+
+        Of a fit only those of the predictive check: its draws are not the posterior's.
+        """
+        return self._training[0]
+
+    @property
+    def untrained(self) -> str:
+        """Why there is nothing at the training rows, as a sentence; empty where there is."""
+        return self._training[1]
+
+    @cached_property
+    def _training(self) -> tuple[Posterior | None, str]:
+        if not self.posterior.has_weights:
+            return None, "the run kept no draws of its weights."
+        if self.posterior.model is None:
+            return None, "the model is not at hand."
+        if self.run.get("local"):
+            return None, "the model has latent values of single training rows."
+        if self.train is None:
+            return None, "the training rows are not at hand."
+        x, y = self.train
+        each = len(x) * max(1, weights_of(self.posterior))
+        most = int(min(_MOST_VALUES / len(x), _MOST_PRODUCTS / each))
+        if most < _FEWEST_DRAWS:
+            return None, f"evaluating {len(x)} training rows at enough draws would take too long."
+        groups = ["posterior_predictive", "observed_data"]
+        groups += [] if self.fitted else ["log_likelihood", "log_prior", "functions"]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of tempered draws, which are weighted rightly
-                return self.posterior.with_groups(
-                    "log_likelihood",
-                    "log_prior",
-                    "posterior_predictive",
-                    "observed_data",
-                    "functions",
-                    x=x,
-                    y=y,
-                )
+                return thinned(self.posterior, most).with_groups(*groups, x=x, y=y), ""
         except ValueError as error:
-            self.remarks.append(f"The training rows could not be looked at: {error}")
-            return None
+            return None, str(error)
 
     @cached_property
     def remarks(self) -> list[str]:
@@ -175,5 +178,21 @@ class Subject:
 
     @property
     def unit(self) -> str | None:
-        """What the target is called, for axes."""
-        return self.words.get("target")
+        """What the target is called, for axes; None where it has no name."""
+        return self.words.get("target") or (self.run.get("dataset") or {}).get("target_name")
+
+    @property
+    def target(self) -> str:
+        """What the target is called in a sentence."""
+        return self.unit or "y"
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """The names of the classes, as far as they are known."""
+        known = (self.run.get("dataset") or {}).get("class_names")
+        return self.words.get("classes") or known or ()
+
+    def class_name(self, index: int) -> str:
+        """The name of a class, or its number."""
+        names = self.class_names
+        return names[index] if index < len(names) else str(index)

@@ -52,7 +52,9 @@ def _numbers(subject: Subject, x: Any, y: Any) -> str:
         ["", "RMSE", "NLL", "inside 90 %", "width of 90 %"],
         rows,
     )
-    return table + markup.paragraph(comparison(forecasts[0], forecasts[1], target))
+    return table + markup.paragraph(
+        comparison(forecasts[0], forecasts[1], target, called="this run")
+    )
 
 
 def _labels(subject: Subject, x: Any, y: Any) -> str:

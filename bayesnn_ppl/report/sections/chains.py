@@ -33,13 +33,11 @@ def chains_section(subject: Subject) -> str:
         trace, rank = plot.axes[:2]
         mark_chains(trace.lines, len(drawn))
         mark_chains(rank.patches, len(drawn))
-        alternative = (
-            f"Traces and rank histograms of {name}, {len(drawn)} chains: R-hat "
-            f"{markup.number(float(rhat(values)))}."
-        )
+        words = f"{len(drawn)} chains, R-hat {markup.number(float(rhat(values)))}."
+        alternative = f"Traces and rank histograms of the {name}: {words}"
         parts.append(
             f'<div class="choice" data-label="{markup.text(name)}"><h3>{markup.text(name)}</h3>'
-            + figure(plot, f"{subject.key}-trace-{index}", alternative, alternative)
+            + figure(plot, f"{subject.key}-trace-{index}", alternative, words)
             + "</div>"
         )
     left_out = []
@@ -114,7 +112,9 @@ def _quantities(subject: Subject) -> dict[str, NDArray]:
         unit = name in ("mean", "sd") and subject.posterior.standardisation is not None
         for index in _chosen(flat, _WORST, _ORDINARY if name != "sd" else 0):
             row = np.unravel_index(index, values.shape[2:]) if values.ndim > 2 else ()
-            label = f"{name} at row {row[0]}" + "".join(f", {i}" for i in row[1:])
+            label = f"{name} at row {row[0]}" + "".join(
+                f", {'class' if name == 'probability' else 'output'} {i}" for i in row[1:]
+            )
             if name == "sd" and flat.shape[-1] == 1:
                 label = "sd of the noise"
             series = flat[:, :, index].astype(np.float64)
@@ -134,7 +134,7 @@ def _quantities(subject: Subject) -> dict[str, NDArray]:
         array = np.asarray(subject.posterior.draws[name], dtype=np.float64)
         for i in place:
             array = array[:, :, i]
-        found[f"{label} (the worst weight)"] = array
+        found[f"worst weight, {label}"] = array
     return {
         name: series
         for name, series in found.items()

@@ -27,9 +27,9 @@ def comparison_section(subjects: list[Subject], reference: str | None) -> str:
         for name, line in found.lines.items()
     ]
     header = ["run", *(n.replace("_", " ") for n in shown)]
-    kind = "distances to " + str(found.reference) if found.reference else "the best first"
+    kind = f"distances to the run {found.reference}" if found.reference else "the best first"
     table = markup.table(f"{found.rows} rows, {kind}", header, rows, words=(1,))
-    return table + _drawn(found, first.unit)
+    return markup.columns(table, _drawn(found, first.unit))
 
 
 def comparison_figure(found: Any, unit: str | None) -> Any:
@@ -50,7 +50,7 @@ def comparison_figure(found: Any, unit: str | None) -> Any:
         kind = (
             "total variation" if labels else "Wasserstein distance" + (f" [{unit}]" if unit else "")
         )
-        label = f"{kind} to {found.reference}"
+        label = f"{kind} to the run {found.reference}"
     return plot_comparison(
         list(found.lines),
         column("nll"),
@@ -71,7 +71,8 @@ def _drawn(found: Any, unit: str | None) -> str:
     return figure(
         plot,
         "comparison-forest",
-        f"Negative log likelihoods of {len(found.lines)} runs with intervals; the least is {best}.",
+        f"Negative log likelihoods of {len(found.lines)} runs with intervals; the run "
+        f"{best} has the least.",
         "Circles: each run with its 95 % interval. Triangles: its difference to the least, whose "
         "interval is narrower, since all runs share their rows.",
     )

@@ -22,12 +22,13 @@ def functions_section(subject: Subject) -> str:
         return ""
     found = {n: np.ravel(rhat(a)) for n, a in subject.functions.items()}
     values = np.concatenate(list(found.values()))
-    return (
-        _table("Function space: smallest effective sample sizes", diagnosis.functions, diagnosis)
-        + _worst(diagnosis.functions)
-        + _histogram({"function space": values}, f"{subject.key}-rhat-functions")
-        + (markup.note(diagnosis.starts["sentence"]) if diagnosis.starts else "")
+    words = _table(
+        "Function space: smallest effective sample sizes", diagnosis.functions, diagnosis
     )
+    words += _worst(diagnosis.functions)
+    words += markup.note(diagnosis.starts["sentence"]) if diagnosis.starts else ""
+    drawn = _histogram({"function space": values}, f"{subject.key}-rhat-functions")
+    return words + drawn
 
 
 def weights_section(subject: Subject) -> str:
@@ -42,16 +43,17 @@ def weights_section(subject: Subject) -> str:
     }
     found = {name: values for name, values in found.items() if not np.isnan(values).all()}
     left = len(grouped) - _MOST_LAYERS
-    return (
+    words = (
         markup.note(
             "Hidden units can be exchanged and rescaled without a change of the function, so "
             "chains with equal functions may have unlike weights. Weights never decide."
         )
         + _table("Weights by layer: smallest effective sample sizes", diagnosis.weights, diagnosis)
-        + _worst(diagnosis.weights)
-        + (_histogram(found, f"{subject.key}-rhat-weights") if found else "")
+        + _worst(diagnosis.weights, folded=False)
         + (markup.note(f"{left} more layers are in the table alone.") if left > 0 else "")
     )
+    drawn = _histogram(found, f"{subject.key}-rhat-weights") if found else ""
+    return markup.columns(words, drawn)
 
 
 def _table(caption: str, group: Any, diagnosis: Any) -> str:
@@ -72,7 +74,7 @@ def _table(caption: str, group: Any, diagnosis: Any) -> str:
     return markup.table(caption, [c.format(**limits) for c in _COLUMNS], rows)
 
 
-def _worst(group: Any) -> str:
+def _worst(group: Any, *, folded: bool = True) -> str:
     rows = sorted(
         ((w["name"], w["value"]) for s in group.values() for w in s["worst"]),
         key=lambda pair: -pair[1],
@@ -80,7 +82,8 @@ def _worst(group: Any) -> str:
     if not rows:
         return ""
     cells = [(name, markup.number(value)) for name, value in rows]
-    return markup.folded_table("The largest R-hats", ["", "R-hat"], cells)
+    made = markup.folded_table if folded else markup.table
+    return made("The largest R-hats", ["", "R-hat"], cells)
 
 
 def _histogram(groups: dict[str, np.ndarray], name: str) -> str:

@@ -8,39 +8,43 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics import ClassScore, reliability
 from bayesnn_ppl.metrics.class_scores import class_lines
-from bayesnn_ppl.plots import plot_band, plot_coverage, plot_predicted_observed, plot_reliability
+from bayesnn_ppl.plots import plot_coverage, plot_predicted_observed, plot_reliability
 from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.class_figures import draw_certainty
 from bayesnn_ppl.report.parts.subject import Subject
 from bayesnn_ppl.report.parts.svg_figures import figure
 
 _LEVEL = 0.9
 _MOST_ROWS = 2000  # of a figure
 _MOST_LISTED = 50  # of the table
+_MOST_OPEN = 4  # classes of a table that is not folded
 _SAMPLES = 4000
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
-def predictions_section(subject: Subject) -> str:
-    """Scores, predictions against observations, and calibration."""
-    if subject.prediction is None:
+def scores_section(subject: Subject) -> str:
+    """Scores at held-out rows, with what each means; nothing without targets."""
+    if subject.prediction is None or subject.scores is None:
         return ""
-    words = ""
-    if subject.scores is not None:
-        scores = subject.scores
-        rows = [(n, markup.number(v), scores.meaning(n)) for n, v in scores.items()]
-        caption = f"Scores on {scores.rows} held-out rows, in the data's units"
-        words = markup.table(caption, ["score", "value", "meaning"], rows, words=(2,))
-    if subject.targets is None:
-        return words
+    scores = subject.scores
+    rows = [(n, markup.number(v), scores.meaning(n)) for n, v in scores.items()]
+    caption = f"Scores on {scores.rows} held-out rows, in the data's units"
+    return markup.table(caption, ["score", "value", "meaning"], rows, words=(2,))
+
+
+def predictions_section(subject: Subject) -> str:
+    """Predictions compared with observations, and calibration."""
+    if subject.prediction is None or subject.targets is None:
+        return ""
     if subject.prediction.task == "classification":
-        return words + _labels(subject)
+        return _labels(subject)
     if subject.has_bounds:
-        return words + markup.note(
+        return markup.note(
             "Some targets are censored or masked, so no row is drawn; the scores know which."
         )
     if np.ndim(subject.prediction.mean) == 1:
-        return words + _numbers(subject)
-    return words + markup.note("There are several outputs a row, so no row is drawn.")
+        return _numbers(subject)
+    return markup.note("There are several outputs a row, so no row is drawn.")
 
 
 def _numbers(subject: Subject) -> str:
@@ -87,29 +91,8 @@ def _numbers(subject: Subject) -> str:
             "band is what chance allows of right intervals.",
         )
     )
-    parts += _band(subject, mean, lower, upper, y)
     figures = f'<div class="figures">{"".join(parts)}</div>'
     return figures + _listed(subject, y, mean, lower, upper, inside)
-
-
-def _band(subject: Subject, mean: NDArray, lower: NDArray, upper: NDArray, y: NDArray) -> list[str]:
-    """Along the input, where there is one alone."""
-    x = subject.inputs
-    if x is None or x.ndim != 2 or x.shape[1] != 1:
-        return []
-    plot = plot_band(
-        x[:, 0],
-        mean,
-        lower,
-        upper,
-        x_train=x[:, 0],
-        y_train=y,
-        level=_LEVEL,
-        x_label="input, as the model was given it",
-        y_label=subject.unit or "y",
-    )
-    words = "The predictive band along the one input, and the held-out rows."
-    return [figure(plot, f"{subject.key}-band", words, words)]
 
 
 def _listed(
@@ -146,7 +129,28 @@ def _labels(subject: Subject) -> str:
     )
     assert subject.scores is not None  # there are targets
     each = _by_class(subject.scores.by_class)
-    return f'{each}<div class="figures">{drawn}</div>' + _confusion(subject, p, labels)
+    words = each + _confusion(subject, p, labels)
+    return markup.columns(drawn, words + _certainty(subject, p, labels))
+
+
+def _certainty(subject: Subject, p: NDArray, labels: NDArray) -> str:
+    """How sure the predictions are of rows that they get right and of those that they do not."""
+    entropy = np.asarray(subject.prediction.entropy, np.float64)
+    if entropy.shape != labels.shape or not np.isfinite(entropy).all():
+        return ""
+    right = p.argmax(-1) == labels
+    means = {
+        name: markup.number(float(entropy[part].mean()), 3)
+        for name, part in (("right", right), ("wrong", ~right))
+        if part.any()
+    }
+    words = " and ".join(f"{value} nats of rows that are {name}" for name, value in means.items())
+    return figure(
+        draw_certainty(entropy.ravel(), right.ravel(), p.shape[-1]),
+        f"{subject.key}-certainty",
+        f"Predictive entropy of right and wrong rows: its mean is {words}.",
+        "Wrong rows should lie further to the right, where the predictions are unsure.",
+    )
 
 
 def _by_class(found: Sequence[ClassScore]) -> str:
@@ -165,9 +169,10 @@ def _confusion(subject: Subject, p: NDArray, labels: NDArray) -> str:
     classes = p.shape[-1]
     if classes > 20 or labels.ndim != 1:
         return ""
-    names = subject.words.get("classes") or [str(k) for k in range(classes)]
+    names = [subject.class_name(k) for k in range(classes)]
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, p.argmax(-1)), 1)
     rows = [[name, *map(int, row)] for name, row in zip(names, counts, strict=True)]
     caption = "How often each class (line) is called which (column)"
-    return markup.folded_table(caption, ["class", *names], rows)
+    made = markup.table if classes <= _MOST_OPEN else markup.folded_table
+    return made(caption, ["class", *names], rows)

@@ -11,7 +11,10 @@ _MOST_ARRAYS = 30
 
 
 def temperatures_section(subject: Subject) -> str:
-    """The verdict of the temperature diagnostics, a figure of the arrays, and a table."""
+    """The verdict of the temperature diagnostics, a figure of the arrays, and a table.
+
+    A sampler with an accept step leaves its target as it is, so there is nothing to judge.
+    """
     found = subject.temperatures
     run = subject.run
     asked = (
@@ -35,18 +38,15 @@ def temperatures_section(subject: Subject) -> str:
         [a.name, a.elements, *(_reading(r) for r in (a.kinetic, a.configurational)), a.status]
         for a in found.arrays
     ]
-    return (
-        f"<p>{markup.badge(found.status)}</p>"
-        + markup.paragraph(found.verdict)
-        + markup.note(asked)
-        + figure(plot, f"{subject.key}-temperatures", f"Temperatures by array: {found.brief()}.")
-        + markup.folded_table(
-            "Temperatures by array",
-            ["array", "elements", "kinetic", "configurational", "verdict"],
-            rows,
-            words=(4,),
-        )
+    words = f"<p>{markup.badge(found.status)}</p>" + markup.paragraph(found.verdict)
+    drawn = figure(plot, f"{subject.key}-temperatures", f"Temperatures by array: {found.brief()}.")
+    table = markup.folded_table(
+        "Temperatures by array",
+        ["array", "elements", "kinetic", "configurational", "verdict"],
+        rows,
+        words=(4,),
     )
+    return markup.columns(words + markup.note(asked) + table, drawn)
 
 
 def _reading(reading: Any) -> str:

@@ -3,11 +3,14 @@
 from typing import Any
 
 from bayesnn_ppl.report.parts import markup
+from bayesnn_ppl.report.parts.description import run_sentence
 from bayesnn_ppl.report.parts.subject import Subject
+
+_LONG = 500  # letters of a verdict
 
 
 def verdict_section(subject: Subject) -> str:
-    """The status, the four judgements, the reasons, and the numbers that one asks for first."""
+    """The status with its reasons, model and data, the judgements, and the first numbers."""
     diagnosis, judgements = subject.diagnosis, ""
     if not subject.fitted:
         judgements = markup.table(
@@ -16,12 +19,20 @@ def verdict_section(subject: Subject) -> str:
             [[j.name, j.status, j.figure] for j in diagnosis.judgements],
             words=(1, 2),
         )
-    return (
+    words = (
         f'<p class="status">{markup.badge(diagnosis.status)}</p>\n'
-        + judgements
         + markup.paragraph(diagnosis.verdict, "verdict")
-        + markup.definitions(headline(subject).items())
+        + markup.paragraph(_described(subject), "model")
     )
+    first = markup.definitions(headline(subject).items())
+    if len(diagnosis.verdict) > _LONG:  # the numbers fill what is left beside it
+        return markup.columns(words, judgements + first)
+    return markup.columns(words, judgements) + first
+
+
+def _described(subject: Subject) -> str:
+    targets = None if subject.targets is None else len(subject.targets)
+    return run_sentence(subject.run, held_out=targets)
 
 
 def headline(subject: Subject) -> dict[str, str]:
