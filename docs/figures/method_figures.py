@@ -7,6 +7,7 @@ be stopped and started again. The reference that every figure shows is made firs
 `python -m docs.figures.method_figures reference`.
 """
 
+import ast
 import hashlib
 import io
 import json
@@ -49,8 +50,8 @@ def example_of(path: Path) -> str:
 
 
 def digest(text: str) -> str:
-    """What says whether an example has changed since its figure was drawn."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """What says whether an example has changed, but for its layout, since its figure was drawn."""
+    return hashlib.sha256(ast.dump(ast.parse(text)).encode()).hexdigest()[:12]
 
 
 def run(code: str) -> dict[str, Any]:
