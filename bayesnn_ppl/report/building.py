@@ -149,9 +149,11 @@ def page(
                 "`sample`, `fit` or `load` returned."
             )
     if (x is None) != (y is None):
-        raise ValueError("Give `x` and `y` both, or neither to judge at the probes of the runs.")
+        raise ValueError(
+            "Give `x` and `y` both, or neither to judge at the probe inputs of the runs."
+        )
     if reference is not None and reference not in named:
-        raise ValueError(f"`reference` is {reference!r}, which is none of {', '.join(named)}.")
+        raise ValueError(f"`reference` is {reference!r}, which is not one of {', '.join(named)}.")
     gradients = integer(gradients, "`gradients`", at_least=0)
     subjects = []
     for index, (name, posterior) in enumerate(named.items()):

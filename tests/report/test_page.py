@@ -130,7 +130,7 @@ def test_what_is_refused(posteriors, data, tmp_path):
         bnn.report.page({"a": 3})
     with pytest.raises(ValueError, match="both, or neither"):
         bnn.report.page(posteriors["NUTS"], data.test.x)
-    with pytest.raises(ValueError, match="which is none of NUTS"):
+    with pytest.raises(ValueError, match="which is not one of NUTS"):
         bnn.report.page(posteriors, reference="HMC")
     with pytest.raises(FileNotFoundError, match="Make it first"):
         bnn.report.Page("", {}).save(tmp_path / "nowhere" / "page.html")

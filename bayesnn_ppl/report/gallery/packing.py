@@ -1,4 +1,4 @@
-"""Runs as text for a page: whole numbers of 16 bits, their differences, compressed."""
+"""Runs as text for a page: integers of 16 bits, their differences, compressed."""
 
 import base64
 import zlib

@@ -33,7 +33,7 @@ def badge(status: str) -> str:
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """A paragraph of plain text, in which what stands between back-ticks is code."""
+    """A paragraph of plain text, in which words between back-ticks are code."""
     marked = re.sub("`([^`]+)`", r"<code>\1</code>", text(words))
     return f"<p{f' class={kind}' if kind else ''}>{marked}</p>"
 

@@ -35,7 +35,7 @@ class Subject:
         name: of the run.
         key: the same as part of an identifier.
         posterior: with its model, or one that kept function values.
-        x, y: held-out rows, in the units the model was given; None for the probe of the run.
+        x, y: held-out rows, in the units the model was given; None for the probe inputs of the run.
         train: the training rows, `(x, y)`; None where they are not at hand.
         words: what the command line knows of the run besides: `command`, `data`, `target`,
             `classes`.

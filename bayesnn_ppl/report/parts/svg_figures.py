@@ -39,7 +39,7 @@ def figure(
         drawn: what a function of `plots` returned.
         name: unique within the page; a prefix to all identifiers.
         alternative: what the figure shows, in words, for those who do not see it.
-        caption: what stands below it.
+        caption: the text below it.
         titles: name given to a line by `set_gid` -> what each of its markers says where it is
             pointed at.
     """

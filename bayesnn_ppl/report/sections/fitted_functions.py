@@ -234,7 +234,7 @@ def _is_able(subject: Subject) -> bool:
 
 
 def _line(subject: Subject) -> NDArray:
-    """Values of the one input, (G, 1): evenly spaced, or those of the probe in their order."""
+    """Values of the one input, (G, 1): evenly spaced, or the probe inputs in their order."""
     if not _is_able(subject):
         inputs = np.asarray(subject.inputs)
         return inputs[np.argsort(inputs[:, 0], kind="stable")]
