@@ -115,7 +115,7 @@ def page(
     Args:
         posteriors: a `Posterior` of `sample` or `fit`, or name -> posterior.
         x: held-out inputs, leading axis N, as the model was given them. Without x and y, the
-            probes that the runs kept; a run without one is judged by its weights alone.
+            probe inputs that the runs kept; a run without them is judged by its weights alone.
         y: their targets.
         train: the training rows `(x, y)`, for baselines and the configurational temperature.
         reference: name of the posterior that the others are compared with.
