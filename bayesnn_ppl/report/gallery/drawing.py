@@ -150,9 +150,9 @@ def _how() -> str:
         "is long, this noise and the discretisation widen their draws; a chain whose numbers "
         "overflow stops, and is shown as stopped. SVGD moves 20 particles together, and is not a "
         "Markov chain.",
-        "At temperature T the target is exp(-U/T). The curves at the edges of the plane are its "
-        "exact marginals, by numerical integration; the bars are the draws of all chains so far. "
-        "The configurational temperature is the mean of ⟨z, ∇U⟩/2 over the draws so far, and T where "
+        "At temperature T the target is exp(-U/T). Curves at the edges of the plane are its exact "
+        "marginals, by numerical integration; bars are the draws of all chains so far. The "
+        "configurational temperature is the mean of ⟨z, ∇U⟩/2 over the draws so far, and T where "
         "the draws have the right distribution and the tails have been seen. The kinetic one is "
         "that of the momenta of SGHMC. R-hat and the bulk effective sample size are the library's, "
         "the worse of the two coordinates.",
