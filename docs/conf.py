@@ -1,9 +1,13 @@
 """Sphinx configuration: Markdown, notebooks and docstrings, warnings as errors (`make docs`)."""
 
+import logging
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "ext"))
+# A style that furo imports has every library log what it does.
+for library in ("arviz", "jax"):
+    logging.getLogger(library).setLevel(logging.WARNING)
 
 project = "bayesnn_ppl"
 author = "The bayesnn_ppl authors"

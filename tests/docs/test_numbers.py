@@ -4,6 +4,7 @@
 a paragraph that are stored.
 """
 
+import json
 import re
 
 import numpy as np
@@ -44,6 +45,28 @@ def test_numbers_and_tables_are_those_of_the_stored_results(path):
 def test_pages_with_measured_figures_say_where_they_are_from(path):
     text = path.read_text()
     assert TABLE.search(text) or list(claims(text))
+
+
+def test_the_error_rates_of_the_verdict_are_those_of_its_campaign():
+    """Of runs whose chains had seen every mode: in the README, and on the page of the campaign."""
+    rows = json.loads((ROOT / "benchmarks/results/verdicts.json").read_text())["rows"].values()
+    seen = [(status, *n) for row in rows for status, n in row["counts"].get("seen", {}).items()]
+    runs = sum(right + wrong for _, right, wrong in seen)
+    wrong = sum(wrong for *_, wrong in seen)
+    missed = sum(wrong for status, _, wrong in seen if status == "converged")
+    page = numbers_in(
+        DOCS / "theory" / "verdict.md",
+        r"Of ([\d ]+) runs whose .{9,40} ([\d ]+) are wrong, and (\d+) of them are called converged",
+    )
+    assert page == [runs, wrong, missed]
+    words = r"Of ([\d ]+) wrong runs in a [^,]*, it called (\d+) converged"
+    assert numbers_in(README, words) == [wrong, missed]
+
+
+def numbers_in(path, pattern):
+    """The groups of a sentence of a page, as integers."""
+    found = re.search(pattern, " ".join(path.read_text().split()))
+    return [int(number.replace(" ", "")) for number in found.groups()]
 
 
 def test_no_number_of_the_performance_page_is_without_a_record():
