@@ -56,7 +56,7 @@ def test_the_error_rates_of_the_verdict_are_those_of_its_campaign():
     missed = sum(wrong for status, _, wrong in seen if status == "converged")
     words = r"Of ([\d ]+) runs whose \D+ ([\d ]+) are wrong, and (\d+) of them are called"
     assert numbers_in(DOCS / "theory" / "verdict.md", words) == [runs, wrong, missed]
-    words = r"Of ([\d ]+) wrong runs in a [^,]*, it called (\d+) converged"
+    words = r"of ([\d ]+) wrong runs whose \D+ (\d+) converged"
     assert numbers_in(README, words) == [wrong, missed]
 
 
