@@ -1,11 +1,13 @@
 """Model, data and method of a run in a sentence."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _MOST_CLASSES = 6
+_SPOKEN = {"ByName": "set by name", "FanInNormal": "fan-in normal", "StudentT": "Student's t"}
 
 
 def run_sentence(run: Mapping[str, Any], *, held_out: int | None = None) -> str:
@@ -28,7 +30,7 @@ def model_words(described: Any) -> str:
     prior, _ = _node_call(parts.get("prior"))
     likelihood, _ = _node_call(parts.get("likelihood"))
     named = {"prior": prior, "likelihood": likelihood.removesuffix("Likelihood")}
-    chosen = " and ".join(f"{kind} `{word}`" for kind, word in named.items() if word)
+    chosen = " and ".join(f"{kind} {_plain(word)}" for kind, word in named.items() if word)
     return _network(network, settings, likelihood) + (f", {chosen}," if chosen else "")
 
 
@@ -46,6 +48,11 @@ def input_words(shape: Sequence[int]) -> str:
     if len(shape) == 1:
         return _count(shape[0], "input")
     return f"inputs of shape {' × '.join(map(str, shape))}" if shape else "1 input"
+
+
+def _plain(name: str) -> str:
+    """The name of a class in words."""
+    return _SPOKEN.get(name, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
 def _data(run: Mapping[str, Any]) -> str:

@@ -75,12 +75,12 @@ def test_the_provenance_is_a_table_in_words(page_of_one):
 
 def test_a_run_in_a_sentence(data, posteriors, gap):
     assert run_sentence(gap[1].provenance, held_out=100) == (
-        "A Bayesian MLP with one hidden layer of 16 tanh units, prior `FanInNormal` and likelihood "
-        "`Gaussian`, on gap: 100 training rows × 1 input, target y. HMC, 2 chains × 20 draws after "
+        "A Bayesian MLP with one hidden layer of 16 tanh units, prior fan-in normal and likelihood "
+        "gaussian, on gap: 100 training rows × 1 input, target y. HMC, 2 chains × 20 draws after "
         "20 of warm-up, judged at 100 held-out rows."
     )
     fit = run_sentence(posteriors["Laplace <b>"].provenance)
-    assert fit.startswith("A Bayesian linear model for regression, prior `Normal`")
+    assert fit.startswith("A Bayesian linear model for regression, prior normal")
     assert "398 training rows × 10 inputs, target disease progression. Fitted by Laplace" in fit
 
 
