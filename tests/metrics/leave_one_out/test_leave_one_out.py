@@ -218,7 +218,7 @@ def test_a_probe_of_the_training_data_needs_no_model(regression):
     x, y = regression
     posterior = exact_posterior(x, y, whole=0.5)
     assert loo(kept(posterior, x, y)).elpd == pytest.approx(loo(posterior, x, y).elpd)
-    with pytest.raises(ValueError, match=r"The probe of the run is not the data .*5 rows"):
+    with pytest.raises(ValueError, match=r"The probe inputs of the run are not the data .*5 rows"):
         loo(kept(posterior, x[:5], y[:5]))
 
 
