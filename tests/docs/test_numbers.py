@@ -56,8 +56,8 @@ def test_the_error_rates_of_the_verdict_are_those_of_its_campaign():
     missed = sum(wrong for status, _, wrong in seen if status == "converged")
     words = r"Of ([\d ]+) runs whose \D+ ([\d ]+) are wrong, and (\d+) of them are called"
     assert numbers_in(DOCS / "theory" / "verdict.md", words) == [runs, wrong, missed]
-    words = r"of ([\d ]+) wrong runs whose \D+ (\d+) converged"
-    assert numbers_in(README, words) == [wrong, missed]
+    words = r"it called (\d+) of ([\d ]+) wrong ones converged"
+    assert numbers_in(README, words) == [missed, wrong]
 
 
 def numbers_in(path, pattern):
