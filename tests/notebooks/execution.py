@@ -14,6 +14,14 @@ from nbclient.exceptions import CellExecutionError
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _SECONDS = 300  # for one cell, on a machine with other work
+INSTALL = """\
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("bayesnn_ppl") is None:  # on Colab or Binder, or a new machine
+    install = [sys.executable, "-m", "pip", "install", "-q", "bayesnn_ppl[notebooks]"]
+    subprocess.run(install, check=True)"""
 
 
 class Failure(NamedTuple):
@@ -88,17 +96,32 @@ def _stopped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     )
 
 
-def broken_claims(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """The cells whose metadata say how to break a claim that they set up."""
-    return [cell for cell in notebook.cells if "broken" in cell.metadata.get("bayesnn", {})]
+class Break(NamedTuple):
+    """A change that must make one claim fail: the cell's index, and find, replace, why, fails."""
+
+    cell: int
+    change: dict[str, str]
 
 
-def break_claim(notebook: nbformat.NotebookNode, cell_id: str) -> None:
-    """Make the replacement that the metadata of one cell name."""
-    (cell,) = [cell for cell in broken_claims(notebook) if cell.id == cell_id]
-    broken = cell.metadata.bayesnn.broken
-    assert cell.source.count(broken.find) == 1, f"{broken.find!r} must stand in {cell_id} once."
-    cell.source = cell.source.replace(broken.find, broken.replace)
+def tags(cell: nbformat.NotebookNode) -> set[str]:
+    """The tags of a cell."""
+    return set(cell.metadata.get("tags", ()))
+
+
+def breaks(notebook: nbformat.NotebookNode) -> list[Break]:
+    """The changes that the metadata of the cells name."""
+    return [
+        Break(index, change)
+        for index, cell in enumerate(notebook.cells)
+        for change in cell.metadata.get("bayesnn", {}).get("broken", ())
+    ]
+
+
+def make(notebook: nbformat.NotebookNode, one: Break) -> None:
+    """Make the replacement of one break."""
+    cell, find = notebook.cells[one.cell], one.change["find"]
+    assert cell.source.count(find) == 1, f"{find!r} must stand in {cell.id} once."
+    cell.source = cell.source.replace(find, one.change["replace"])
 
 
 def normalise(notebook: nbformat.NotebookNode) -> None:
