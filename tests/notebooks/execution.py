@@ -14,6 +14,7 @@ from nbclient.exceptions import CellExecutionError
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _SECONDS = 300  # for one cell, on a machine with other work
+_FULL_SECONDS = 3 * 3600
 INSTALL = """\
 import importlib.util
 import subprocess
@@ -58,19 +59,25 @@ def read(path: Path) -> nbformat.NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def execute(notebook: nbformat.NotebookNode, folder: Path) -> Run:
+def execute(notebook: nbformat.NotebookNode, folder: Path, *, full: bool = False) -> Run:
     """Run all cells afresh in `folder`, or those up to the first that raises.
 
     The kernel sees no data folder and draws its figures inline, as for a learner. What it
     compiles is kept for the session's other kernels, where JAX_COMPILATION_CACHE_DIR says so.
+    With `full` the notebook has FULL = True, and its kernel the data folder and hours.
     """
     # What the machine or the tests set, and a learner has not.
-    unset = {"BAYESNN_DATA", "MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
+    unset = {"MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
+    if full:
+        (parameters,) = [cell for cell in notebook.cells if "parameters" in tags(cell)]
+        parameters.source = parameters.source.replace("FULL = False", "FULL = True", 1)
+    else:
+        unset.add("BAYESNN_DATA")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     environment |= {"JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(folder / ".ipython")}
     client = _Client(
         notebook,
-        timeout=_SECONDS,
+        timeout=_FULL_SECONDS if full else _SECONDS,
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
