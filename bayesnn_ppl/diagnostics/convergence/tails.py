@@ -66,7 +66,10 @@ def _pareto_shape(excess: Array) -> Array:
     fitted = np.stack(
         [np.log1p(-rate[:, i, None] * excess).mean(axis=1) for i in range(grid)], axis=1
     )
-    log_density = count * (np.log(-rate / fitted) - fitted - 1)
+    # A rate of exactly 0, the exponential tail, occurs where most of the excesses are the largest.
+    zero = rate == 0
+    slope = np.where(zero, 1 / excess.mean(axis=1)[:, None], -rate / np.where(zero, 1, fitted))
+    log_density = count * (np.log(slope) - fitted - 1)
     weight = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     best = (rate * weight).sum(axis=1) / weight.sum(axis=1)
     found = np.log1p(-best[:, None] * excess).mean(axis=1)

@@ -182,6 +182,14 @@ def test_tail_shapes():
     assert tail_shape(-values[1:2], 500)[0] == pytest.approx(shape[1])
 
 
+def test_a_tail_that_is_mostly_its_bound_has_a_shape():
+    # Of 100 excesses 80 are equal, so one rate of the grid is exactly 0; the neighbours bracket it.
+    bulk, rising = np.linspace(-1, 0, 800), np.linspace(0.1, 0.9, 20)
+    values = np.concatenate([bulk, rising, np.ones(80)])[None]
+    shape, other = tail_shape(values, 100)[0], tail_shape(values, 101)[0]
+    assert shape == pytest.approx(other, abs=0.05) and shape < 0
+
+
 def test_the_spread_of_a_probability_near_zero_is_not_needed():
     """Its logit is normal, and its sd of 0.01 is decided by a few draws."""
     logits = -6 + 1.5 * normals(0, CHAINS, DRAWS, 20)
