@@ -1,5 +1,7 @@
 """Notebooks run in a kernel of their own, and what is stored of a run."""
 
+import base64
+import io
 import os
 import resource
 import tempfile
@@ -10,6 +12,7 @@ from typing import NamedTuple
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from PIL import Image
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -145,7 +148,20 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
                 for output in cell.outputs
                 if not any("jupyter.widget" in kind for kind in output.get("data", {}))
             ]
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    output.data["image/png"] = _small(output.data["image/png"])
     notebook.nbformat, notebook.nbformat_minor = 4, 5
+
+
+def _small(image: str) -> str:
+    """A figure with a palette of its own colours: a third of the bytes, and no loss to the eye."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(base64.b64decode(image))) as opened:
+        opened.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT).save(
+            buffer, "png", optimize=True, dpi=opened.info.get("dpi")
+        )
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def store(path: Path) -> Run:
