@@ -77,7 +77,7 @@ def plot_surface(
     for axes in panels[::columns]:
         axes.set_ylabel("distance at right angles")
     if shared:
-        label = "nats below the highest of each"
+        label = "log density minus the highest of each [nats]"
         if len(tables) < panels.size:
             place = panels[-1].inset_axes((0.05, 0.5, 0.9, 0.07))
             figure.colorbar(shown, cax=place, orientation="horizontal", label=label)

@@ -41,7 +41,7 @@ def test_a_shared_scale_and_rows_of_two():
     for axes in panels:
         np.testing.assert_allclose(axes.collections[0].levels[[0, -1]], (-1.0, 0.0))
     (bar,) = figure.axes[3].child_axes  # in the cell that is left
-    assert bar.get_xlabel() == "nats below the highest of each"
+    assert bar.get_xlabel() == "log density minus the highest of each [nats]"
     pair = plot_surface(FIRST, SECOND, {"a": TABLE, "b": TABLE / 2}, DRAWS, shared=True)
     assert sum("nats" in a.get_ylabel() for a in pair.axes) == 1
 
