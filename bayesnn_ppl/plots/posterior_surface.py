@@ -18,7 +18,7 @@ from bayesnn_ppl.plots.figure import (
     vector,
 )
 
-_LEVELS = 20
+_LEVELS = 12
 
 
 @styled
