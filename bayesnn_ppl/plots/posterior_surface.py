@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,7 @@ from bayesnn_ppl.plots.figure import (
     vector,
 )
 
-_LEVELS = 20
+_LEVELS = 12
 
 
 @styled
@@ -29,10 +30,12 @@ def plot_surface(
     *,
     lengths: tuple[float, float] = (1.0, 1.0),
     depth: float | None = None,
+    shared: bool = False,
 ) -> Figure:
     """Log densities as filled contours, one axes for each, with the draws marked.
 
-    Distances in the plane are drawn true: one unit of each axis is as long as `lengths` says.
+    Distances in the plane are drawn true: one unit of each axis is as long as `lengths` says. More
+    than two densities are drawn in rows of two.
 
     Args:
         first, second: coordinates of the grid, (g,) and (h,), rising.
@@ -42,6 +45,7 @@ def plot_surface(
         lengths: Euclidean length of a unit along each axis.
         depth: nats below the highest value that are resolved; what is lower is drawn alike. None
             for all.
+        shared: draw each density minus its highest value in the grid, all on one colour scale.
 
     Raises:
         ValueError: shapes do not fit, a coordinate is not finite, or a density is NaN or has no
@@ -54,30 +58,54 @@ def plot_surface(
     require_finite("coordinates", points)
     require_entries("densities", densities)
     tables = {title: _table(title, z, (y.size, x.size)) for title, z in densities.items()}
-    figure = new_figure(width=3.4 * len(tables), height=3.3)
-    for axes, (title, table) in zip(
-        figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True
-    ):
-        finite = table[np.isfinite(table)]
-        low, high = float(finite.min()), float(finite.max())
-        low = low if depth is None else max(low, high - depth)
-        levels = np.linspace(low, high if high > low else low + 1.0, _LEVELS + 1)
-        shown = axes.contourf(x * lengths[0], y * lengths[1], np.maximum(table, low), levels)
-        places = points * lengths
-        axes.plot(*places.T, "o", color="white", markeredgecolor="black")
-        for number, place in enumerate(places):
-            axes.annotate(
-                f"{number + 1}",
-                (place[0], place[1]),
-                textcoords="offset points",
-                xytext=(6, 4),
-                color="white",
-                path_effects=[withStroke(linewidth=2, foreground="black")],
-            )
+    if shared:
+        tables = {title: table - table.max() for title, table in tables.items()}
+    columns = min(len(tables), 2)
+    rows = -(-len(tables) // columns)
+    figure = new_figure(width=3.4 * columns, height=3.3 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    together = np.concatenate([table.ravel() for table in tables.values()])
+    for axes, (title, table) in zip(panels, tables.items(), strict=False):
+        levels = _levels(together if shared else table, depth)
+        shown = axes.contourf(x * lengths[0], y * lengths[1], np.maximum(table, levels[0]), levels)
+        _mark(axes, points * lengths)
         axes.set(aspect="equal", title=title, xlabel="distance along draws 1 and 2")
-        figure.colorbar(shown, ax=axes, label="nats", fraction=0.046, pad=0.04)
-    figure.axes[0].set_ylabel("distance at right angles")
+        if not shared:
+            figure.colorbar(shown, ax=axes, label="nats", fraction=0.046, pad=0.04)
+    for axes in panels[len(tables) :]:
+        axes.set_axis_off()
+    for axes in panels[::columns]:
+        axes.set_ylabel("distance at right angles")
+    if shared:
+        label = "log density minus the highest of each [nats]"
+        if len(tables) < panels.size:
+            place = panels[-1].inset_axes((0.05, 0.5, 0.9, 0.07))
+            figure.colorbar(shown, cax=place, orientation="horizontal", label=label)
+        else:
+            figure.colorbar(shown, ax=list(panels), label=label)
     return figure
+
+
+def _levels(table: NDArray[np.float64], depth: float | None) -> NDArray[np.float64]:
+    """The levels of the contours, rising to the highest value."""
+    finite = table[np.isfinite(table)]
+    low, high = float(finite.min()), float(finite.max())
+    low = low if depth is None else max(low, high - depth)
+    return np.linspace(low, high if high > low else low + 1.0, _LEVELS + 1)
+
+
+def _mark(axes: Axes, places: NDArray[np.float64]) -> None:
+    """The draws, as numbered points."""
+    axes.plot(*places.T, "o", color="white", markeredgecolor="black")
+    for number, place in enumerate(places):
+        axes.annotate(
+            f"{number + 1}",
+            (place[0], place[1]),
+            textcoords="offset points",
+            xytext=(6, 4),
+            color="white",
+            path_effects=[withStroke(linewidth=2, foreground="black")],
+        )
 
 
 @styled

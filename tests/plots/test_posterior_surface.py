@@ -32,6 +32,20 @@ def test_a_depth_and_places_without_density():
     flat.canvas.draw()
 
 
+def test_a_shared_scale_and_rows_of_two():
+    densities = {"posterior": TABLE, "likelihood": TABLE + 7, "prior": TABLE / 2}
+    figure = plot_surface(FIRST, SECOND, densities, DRAWS, depth=1.0, shared=True)
+    figure.canvas.draw()
+    panels = [a for a in figure.axes if a.get_title()]
+    assert [a.get_title() for a in panels] == list(densities) and figure.get_figwidth() < 7
+    for axes in panels:
+        np.testing.assert_allclose(axes.collections[0].levels[[0, -1]], (-1.0, 0.0))
+    (bar,) = figure.axes[3].child_axes  # in the cell that is left
+    assert bar.get_xlabel() == "log density minus the highest of each [nats]"
+    pair = plot_surface(FIRST, SECOND, {"a": TABLE, "b": TABLE / 2}, DRAWS, shared=True)
+    assert sum("nats" in a.get_ylabel() for a in pair.axes) == 1
+
+
 def test_the_line_through_two_draws():
     axes = plot_segment(FIRST, {"posterior": TABLE[0], "prior": TABLE[1]}).axes[0]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), TABLE[0] - TABLE[0].max())
