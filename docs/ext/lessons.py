@@ -1,7 +1,8 @@
 """The teaching notebooks as pages, from their stored outputs, and their small pictures.
 
 Notebooks are copied before Sphinx reads, with what a page needs and a notebook has not: links from
-one lesson to the next, texts in place of figures for those who do not see them, closed solutions.
+one lesson to the next, texts in place of figures for those who do not see them, closed solutions,
+and what the cells printed at full size.
 """
 
 import base64
@@ -9,6 +10,8 @@ import io
 import json
 import re
 from pathlib import Path
+
+from lesson_graph import graph, lesson, timings
 
 # A paragraph in italics, or one that begins with bold words.
 _CAPTION = re.compile(r"\*(?!\*)(.+?)\*(?=\s*(?:\n\n|$))|(\*\*.+?)(?=\n\n|$)", re.DOTALL)
@@ -34,19 +37,24 @@ def _write(app):
     folder.mkdir(parents=True, exist_ok=True)
     sources = sorted((Path(app.srcdir).parent / "notebooks").glob("*.ipynb"))
     pages = {path.name[:2]: path.name for path in sources}
-    kept, cards, thumbnails = set(), [], []
+    kept, cards, thumbnails, lessons = set(), [], [], []
     for path in sources:
         notebook = json.loads(path.read_text())
         title, summary = _title(notebook), _summary(notebook)
         picture = path.with_suffix(".png").name
         kept.add(_keep(folder / picture, _small(_picture(notebook))))
-        page = json.dumps(_page(notebook, title, path.name, pages))
+        lessons.append(lesson("".join(notebook["cells"][0]["source"]), f"{_FILES}/{path.stem}"))
+        full = path.parent / "full" / f"{path.name[:2]}.json"
+        record = json.loads(full.read_text()) if full.exists() else {}
+        page = json.dumps(_page(notebook, title, path.name, pages, record))
         kept.add(_keep(folder / path.name, page.encode()))
         cards += _card(path.stem, picture, title, summary)
         thumbnails += _card(path.stem, picture, title, "")
     kept |= {
         _keep(folder / "cards.txt", _grid("1 2 2 3", cards)),
         _keep(folder / "thumbnails.txt", _grid("2 2 3 4", thumbnails)),
+        _keep(folder / "timings.txt", timings(lessons).encode()),
+        _keep(folder / "graph.html", graph(lessons).encode()),
     }
     for path in set(folder.iterdir()) - kept:
         path.unlink()
@@ -59,8 +67,8 @@ def _keep(path, content):
     return path
 
 
-def _page(notebook, title, name, pages):
-    """The notebook as its page shows it."""
+def _page(notebook, title, name, pages, record):
+    """The notebook as its page shows it; `record` is of its run at full size, or empty."""
     cells = notebook["cells"]
     figures = 0
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
@@ -75,6 +83,8 @@ def _page(notebook, title, name, pages):
         if any("image/png" in output.get("data", {}) for output in cell["outputs"]):
             figures += 1
             shown["image"] = {"alt": _alternative(after, title, figures)}
+        if "install" in tags:
+            cell["metadata"]["tags"] = [*tags, "remove-cell"]
         if "solution" in tags:
             cell["metadata"]["tags"] = [*tags, "hide-cell"]
             shown["code_prompt_show"] = "Show a solution"
@@ -86,12 +96,25 @@ def _page(notebook, title, name, pages):
         f"<../../../notebooks/{name}>`, or get all of them by `bayesnn notebooks course`."
     )
     cells[0]["source"] = "\n".join([first[0], "", run, *first[1:]])
+    notebook["cells"] = list(_with_record(cells, record))
     # The lexer of the notebook's own kernel comes with IPython, which a page does not need.
     notebook["metadata"] = {
         "kernelspec": notebook["metadata"]["kernelspec"],
         "language_info": {"name": "python", "pygments_lexer": "python"},
     }
     return notebook
+
+
+def _with_record(cells, record):
+    """The cells, each followed by what it printed at full size, which a reader may open."""
+    for cell in cells:
+        yield cell
+        words = record.get("printed", {}).get(cell["id"])
+        if words is not None and "solution" not in cell["metadata"].get("tags", []):
+            title = f"At full size (FULL = True, {record['minutes']:.0f} min in all)"
+            source = f":::{{dropdown}} {title}\n```text\n{words.rstrip()}\n```\n:::"
+            identity = f"{cell['id']}-full"
+            yield {"cell_type": "markdown", "id": identity, "metadata": {}, "source": source}
 
 
 def _is_live(output):

@@ -7,7 +7,7 @@ import pytest
 
 import bayesnn_ppl
 from bayesnn_ppl.cli import main
-from bayesnn_ppl.cli.commands.notebooks import student_version
+from bayesnn_ppl.cli.teaching.versions import student_version, with_badges
 
 HIDDEN = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
 NOTEBOOK = {
@@ -74,6 +74,41 @@ def test_a_student_version_leaves_the_notebook_as_it_is():
     before = json.dumps(NOTEBOOK)
     student_version(NOTEBOOK)
     assert json.dumps(NOTEBOOK) == before
+
+
+def test_badges_open_a_notebook_in_a_repository_of_ones_own(installed, capsys):
+    assert main(["notebooks", "course", "--student", "--github", "me/bayes@week-3"]) == 0
+    assert "its badges then open them" in " ".join(capsys.readouterr().out.split())
+    notebook = json.loads((installed / "course" / "01_b.ipynb").read_text(encoding="utf-8"))
+    first = "".join(notebook["cells"][0]["source"])
+    assert first.startswith("# Title\n\n[![Open in Colab](")
+    assert "/github/me/bayes/blob/week-3/01_b.ipynb)" in first
+    assert "/v2/gh/me/bayes/week-3?labpath=01_b.ipynb)" in first
+    assert notebook["cells"][2]["source"] == ["# your answer"]
+    # Binder installs what this file names.
+    assert (installed / "course" / "requirements.txt").read_text() == "bayesnn_ppl[notebooks]\n"
+
+
+def test_badges_keep_the_text_below_the_title():
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": ["# Title\n", "\n", "Text."]}]
+    made = with_badges({"cells": cells}, "a.ipynb", repository="me/bayes", branch="main")
+    lines = made["cells"][0]["source"].split("\n")
+    assert (lines[0], lines[1], lines[3:]) == ("# Title", "", ["", "Text."])
+    assert cells[0]["source"] == ["# Title\n", "\n", "Text."]
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["--github", "bayes"], "OWNER/NAME"),
+        (["--slides", "--student"], "--slides makes pages, and --student notebooks"),
+        (["--slides", "--github", "me/bayes"], "--slides makes pages, and --github notebooks"),
+    ],
+)
+def test_versions_that_cannot_be_are_refused(installed, capsys, typed, words):
+    assert main(["notebooks", "course", *typed]) != 0
+    assert words in capsys.readouterr().err
+    assert not (installed / "course").exists()
 
 
 def test_nothing_is_written_over(installed, capsys):

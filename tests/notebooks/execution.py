@@ -14,6 +14,15 @@ from nbclient.exceptions import CellExecutionError
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _SECONDS = 300  # for one cell, on a machine with other work
+_FULL_SECONDS = 3 * 3600
+INSTALL = """\
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("bayesnn_ppl") is None:  # on Colab or Binder, or a new machine
+    install = [sys.executable, "-m", "pip", "install", "-q", "bayesnn_ppl[notebooks]"]
+    subprocess.run(install, check=True)"""
 
 
 class Failure(NamedTuple):
@@ -50,19 +59,25 @@ def read(path: Path) -> nbformat.NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def execute(notebook: nbformat.NotebookNode, folder: Path) -> Run:
+def execute(notebook: nbformat.NotebookNode, folder: Path, *, full: bool = False) -> Run:
     """Run all cells afresh in `folder`, or those up to the first that raises.
 
     The kernel sees no data folder and draws its figures inline, as for a learner. What it
     compiles is kept for the session's other kernels, where JAX_COMPILATION_CACHE_DIR says so.
+    With `full` the notebook has FULL = True, and its kernel the data folder and hours.
     """
     # What the machine or the tests set, and a learner has not.
-    unset = {"BAYESNN_DATA", "MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
+    unset = {"MPLBACKEND", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"}
+    if full:
+        (parameters,) = [cell for cell in notebook.cells if "parameters" in tags(cell)]
+        parameters.source = parameters.source.replace("FULL = False", "FULL = True", 1)
+    else:
+        unset.add("BAYESNN_DATA")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     environment |= {"JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(folder / ".ipython")}
     client = _Client(
         notebook,
-        timeout=_SECONDS,
+        timeout=_FULL_SECONDS if full else _SECONDS,
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
@@ -88,17 +103,32 @@ def _stopped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     )
 
 
-def broken_claims(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """The cells whose metadata say how to break a claim that they set up."""
-    return [cell for cell in notebook.cells if "broken" in cell.metadata.get("bayesnn", {})]
+class Break(NamedTuple):
+    """A change that must make one claim fail: the cell's index, and find, replace, why, fails."""
+
+    cell: int
+    change: dict[str, str]
 
 
-def break_claim(notebook: nbformat.NotebookNode, cell_id: str) -> None:
-    """Make the replacement that the metadata of one cell name."""
-    (cell,) = [cell for cell in broken_claims(notebook) if cell.id == cell_id]
-    broken = cell.metadata.bayesnn.broken
-    assert cell.source.count(broken.find) == 1, f"{broken.find!r} must stand in {cell_id} once."
-    cell.source = cell.source.replace(broken.find, broken.replace)
+def tags(cell: nbformat.NotebookNode) -> set[str]:
+    """The tags of a cell."""
+    return set(cell.metadata.get("tags", ()))
+
+
+def breaks(notebook: nbformat.NotebookNode) -> list[Break]:
+    """The changes that the metadata of the cells name."""
+    return [
+        Break(index, change)
+        for index, cell in enumerate(notebook.cells)
+        for change in cell.metadata.get("bayesnn", {}).get("broken", ())
+    ]
+
+
+def make(notebook: nbformat.NotebookNode, one: Break) -> None:
+    """Make the replacement of one break."""
+    cell, find = notebook.cells[one.cell], one.change["find"]
+    assert cell.source.count(find) == 1, f"{find!r} must stand in {cell.id} once."
+    cell.source = cell.source.replace(find, one.change["replace"])
 
 
 def normalise(notebook: nbformat.NotebookNode) -> None:

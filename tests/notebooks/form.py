@@ -1,44 +1,41 @@
-"""What every notebook has in common, and how a stored one is compared with it."""
+"""What every notebook has in common: `faults` says in sentences where one differs."""
 
 import ast
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import nbformat
 
-from tests.notebooks.execution import NOTEBOOKS, broken_claims, read
+from tests.notebooks.execution import INSTALL, NOTEBOOKS, Break, breaks, read, tags
+from tests.notebooks.teaching import captions, corrections, exercises, objectives
 
 LIMIT = 400_000  # bytes
+LINES = 30  # of a code cell
 IMPORTS = {
     *("arviz", "bayesnn_ppl", "flax", "jax", "matplotlib", "numpy", "numpyro", "optax"),
     *("pandas", "scipy", "sklearn", "xarray", "ipywidgets", "IPython"),
 }
+LEDGER = NOTEBOOKS.parent / "CONTRIBUTING.md"
 _NAME = re.compile(r"\d\d_[a-z0-9_]+\.ipynb")
 _MACHINE = re.compile(r" at 0x[0-9a-f]{6,}|/tmp/|site-packages|\x1b\[|ipykernel")
 
 
-def tags(cell: nbformat.NotebookNode) -> set[str]:
-    """The tags of a cell."""
-    return set(cell.metadata.get("tags", ()))
-
-
 def faults(path: Path, table: str | None = None) -> list[str]:
-    """What is wrong with a stored notebook, in sentences; `table` is that of the folder."""
+    """What is wrong with a stored notebook, in sentences; `table` is that of the claims."""
     notebook = read(path)
     if table is None:
-        table = (NOTEBOOKS / "README.md").read_text()
-    found = [*_head(path, notebook), *_teaching(notebook), *_breaking(notebook)]
-    for index, cell in enumerate(notebook.cells):
+        table = LEDGER.read_text()
+    found = [*_head(path, notebook), *_claims(notebook), *_breaks(notebook)]
+    for check in (objectives, captions, exercises, corrections):
+        found += check(notebook)
+    for cell in notebook.cells:
         if cell.cell_type == "code":
             found += [f"{cell.id}: {words}" for words in [*_outputs(cell), *_source(cell)]]
-            if any("image/png" in output.get("data", {}) for output in cell.outputs):
-                beside = notebook.cells[max(0, index - 1) : index + 2]
-                if not any(other.cell_type == "markdown" for other in beside):
-                    found.append(f"{cell.id}: a figure without text before or after it.")
-    row = next((line for line in table.splitlines() if f"]({path.name})" in line), "")
+    row = next((line for line in table.splitlines() if f"/{path.name})" in line), "")
     if len(row.split("|")) != 7 or not all(part.strip() for part in row.split("|")[1:-1]):
-        found.append(f"notebooks/README.md: a full row of five columns for {path.name} is missing.")
+        found.append(f"{LEDGER.name}: a full row of five columns for {path.name} is missing.")
     return found
 
 
@@ -55,15 +52,19 @@ def _head(path: Path, notebook: nbformat.NotebookNode) -> list[str]:
     expected = [f"{path.name[:2]}-{number:03d}" for number in range(1, len(notebook.cells) + 1)]
     if [cell.id for cell in notebook.cells] != expected:
         found.append("Its cells must be numbered: `make notebooks-store`.")
-    first, second = notebook.cells[:2]
+    first, second, third = notebook.cells[:3]
     if first.cell_type != "markdown" or not first.source.startswith(f"# {path.name[:2]} "):
         found.append("The first cell must be its title, `# NN Title`.")
-    if "parameters" not in tags(second) or not re.match(r"FULL = False  # True: ", second.source):
-        found.append("The second cell must be tagged `parameters` and say `FULL = False  # True: `")
+    if "install" not in tags(second) or second.source != INSTALL:
+        found.append("The second cell must be the one that installs: `make notebooks-store`.")
+    if "parameters" not in tags(third) or not re.match(r"FULL = False  # True: ", third.source):
+        found.append("The third cell must be tagged `parameters` and say `FULL = False  # True: `")
+    if not notebook.cells[-1].source.startswith("## What to read next\n"):
+        found.append("The last cell must be `## What to read next`.")
     return found
 
 
-def _teaching(notebook: nbformat.NotebookNode) -> list[str]:
+def _claims(notebook: nbformat.NotebookNode) -> list[str]:
     found = []
     claims = [cell for cell in notebook.cells if "claim" in tags(cell)]
     if not claims:
@@ -72,29 +73,42 @@ def _teaching(notebook: nbformat.NotebookNode) -> list[str]:
         tests = [n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Assert)]
         if not tests or any(test.msg is None for test in tests):
             found.append(f"{cell.id}: a claim must assert, with a message.")
-    exercises = [i for i, cell in enumerate(notebook.cells) if "exercise" in tags(cell)]
-    if len(exercises) < 2:
-        found.append(f"It has {len(exercises)} exercises, but needs two.")
-    for index in exercises:
-        following = notebook.cells[index + 1 : index + 2]
-        if not following or "solution" not in tags(following[0]):
-            found.append(f"{notebook.cells[index].id}: an exercise without a solution after it.")
-        elif not following[0].metadata.get("jupyter", {}).get("source_hidden"):
-            found.append(f"{following[0].id}: the source of a solution must be hidden.")
-    if notebook.cells[-1].cell_type != "markdown":
-        found.append("The last cell must say what to read next.")
+        if not _named(cell):
+            found.append(f"{cell.id}: a claim needs a tag `figure-n` or `claim-name` as well.")
+    counts = Counter(tag for cell in claims for tag in _named(cell))
+    found += [f"Two claims are tagged `{tag}`." for tag, count in counts.items() if count > 1]
     return found
 
 
-def _breaking(notebook: nbformat.NotebookNode) -> list[str]:
+def _named(cell: nbformat.NotebookNode) -> set[str]:
+    """The tags by which a break names the claim that it must fail."""
+    return {tag for tag in tags(cell) if re.fullmatch(r"figure-\d+|claim-[a-z0-9-]+", tag)}
+
+
+def _breaks(notebook: nbformat.NotebookNode) -> list[str]:
     found = []
-    for cell in broken_claims(notebook):
-        broken = cell.metadata.bayesnn.broken
-        if set(broken) != {"find", "replace", "why"}:
-            found.append(f"{cell.id}: `broken` takes find, replace and why.")
-        elif cell.source.count(broken.find) != 1 or broken.find == broken.replace:
-            found.append(f"{cell.id}: {broken.find!r} must stand in the cell once, and change.")
+    broken: set[str] = set()
+    for one in breaks(notebook):
+        cell = notebook.cells[one.cell]
+        if set(one.change) != {"find", "replace", "why", "fails"}:
+            found.append(f"{cell.id}: a break takes find, replace, why and fails.")
+            continue
+        found += _change(cell, one)
+        broken.add(one.change["fails"])
+    for cell in notebook.cells:
+        if "claim" in tags(cell) and not _named(cell) & broken:
+            found.append(f"{cell.id}: no break says that it makes this claim fail.")
     return found
+
+
+def _change(cell: nbformat.NotebookNode, one: Break) -> list[str]:
+    find, replace = one.change["find"], one.change["replace"]
+    if cell.source.count(find) != 1 or find == replace:
+        return [f"{cell.id}: {find!r} must stand in the cell once, and change."]
+    lines = [line for line in cell.source.splitlines() if find.splitlines()[0] in line]
+    if any(line.lstrip().startswith("assert") for line in lines):
+        return [f"{cell.id}: a break changes what is claimed, not the assertion."]
+    return []
 
 
 def _outputs(cell: nbformat.NotebookNode) -> list[str]:
@@ -117,7 +131,10 @@ def _source(cell: nbformat.NotebookNode) -> list[str]:
         tree = ast.parse(cell.source)
     except SyntaxError:
         return ["is not plain Python (magic commands are not needed here)."]
-    found = [f"has a line of {len(s)} characters." for s in cell.source.split("\n") if len(s) > 100]
+    lines = cell.source.split("\n")
+    found = [f"has a line of {len(line)} characters." for line in lines if len(line) > 100]
+    if len(lines) > LINES:
+        found.append(f"has {len(lines)} lines, above {LINES}.")
     for node in ast.walk(tree):
         for name in _imported(node):
             top, _, rest = name.partition(".")

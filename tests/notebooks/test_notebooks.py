@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-from tests.notebooks.execution import break_claim, broken_claims, execute, paths, read
-from tests.notebooks.form import faults, tags
+from tests.notebooks.execution import breaks, execute, make, paths, read, tags
+from tests.notebooks.form import faults
 
 MOST = 90.0  # seconds of processor time, also on a busy machine: against what runs away
 BREAKING = os.environ.get("BAYESNN_BROKEN_CLAIMS", "") not in ("", "0")
 PATHS = [pytest.param(path, id=path.stem) for path in paths()]
 CLAIMS = [
-    pytest.param(path, cell.id, id=f"{path.stem}-{cell.id}")
+    pytest.param(path, one, id=f"{path.stem}-{one.change['fails']}-{one.change['why'][:40]}")
     for path in paths()
-    for cell in broken_claims(read(path))
+    for one in breaks(read(path))
 ]
 # A kernel's client leaves sockets to the garbage collector.
 quietly = pytest.mark.filterwarnings("ignore")
@@ -37,12 +37,12 @@ def test_runs(path, tmp_path):
 @quietly
 @pytest.mark.notebook
 @pytest.mark.skipif(not BREAKING, reason="Set BAYESNN_BROKEN_CLAIMS=1 to break the claims.")
-@pytest.mark.parametrize(("path", "cell_id"), CLAIMS)
-def test_a_broken_claim_is_noticed(path, cell_id, tmp_path):
+@pytest.mark.parametrize(("path", "one"), CLAIMS)
+def test_a_broken_claim_is_noticed(path, one, tmp_path):
     notebook = read(path)
-    break_claim(notebook, cell_id)
+    make(notebook, one)
     failure = execute(notebook, tmp_path).failure
     assert failure is not None, "All assertions hold, although the claim was broken."
     assert failure.name == "AssertionError", f"{failure.name}: {failure.message}"
-    assert "claim" in tags(failure.cell), f"{failure.cell.id} failed, which is not a claim."
-    print(f"{cell_id}: {failure.cell.id} says: {failure.message}")
+    assert one.change["fails"] in tags(failure.cell), f"{failure.cell.id}: {failure.message}"
+    print(f"{one.change['why']}: {failure.cell.id} says: {failure.message}")
