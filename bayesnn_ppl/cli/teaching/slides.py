@@ -106,7 +106,7 @@ def _placed(cell: dict[str, Any], place: str, hide_source: bool = False) -> dict
 
 
 def slides_page(notebook: dict[str, Any], title: str) -> str:
-    """The page of one notebook; what it loads lies in the folder `assets` beside it.
+    """The page of one notebook; what it loads lies in the folder `assets` next to it.
 
     Args:
         notebook: the JSON of an .ipynb file with its outputs.
