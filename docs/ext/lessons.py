@@ -29,6 +29,7 @@ _FILES = "_generated/notebooks"
 def setup(app):
     """What Sphinx calls."""
     app.connect("builder-inited", _write)
+    app.connect("include-read", _to_pages)
     return {"parallel_read_safe": True}
 
 
@@ -58,6 +59,12 @@ def _write(app):
     }
     for path in set(folder.iterdir()) - kept:
         path.unlink()
+
+
+def _to_pages(_app, path, _document, content):
+    """Links of CONTRIBUTING.md to notebooks, which it has for GitHub, as links to their pages."""
+    if path.name == "CONTRIBUTING.md":
+        content[0] = content[0].replace("](notebooks/", f"]({_FILES}/")
 
 
 def _keep(path, content):

@@ -1,6 +1,7 @@
 """What a notebook gets when it becomes a page of the site."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,14 @@ def test_a_figure_is_told_by_its_caption(lessons, after, expected):
     assert lessons._alternative(None, "04 What", 2) == "Figure 2 of the lesson 04 What"
     exercise = {**cell, "metadata": {"tags": ["exercise"]}}
     assert lessons._alternative(exercise, "04 What", 2) == "Figure 2 of the lesson 04 What"
+
+
+def test_contributing_links_to_the_pages_of_notebooks(lessons):
+    text = "[04](notebooks/04_what.ipynb), `notebooks/`"
+    for name, expected in (
+        ("CONTRIBUTING.md", "[04](_generated/notebooks/04_what.ipynb), `notebooks/`"),
+        ("CHANGELOG.md", text),
+    ):
+        content = [text]
+        lessons._to_pages(None, Path("..", name), "contributing", content)
+        assert content == [expected]
