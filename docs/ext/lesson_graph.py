@@ -14,7 +14,7 @@ _TIME = re.compile(
     re.DOTALL,
 )
 _BOX, _LANE, _GAP, _ROW = (128, 56), 6, 12, 94  # pixels: a box, a line, between them, a row
-_LETTERS, _LINES = 19, 3  # in a line of a box, and its lines
+_LETTERS, _LINES = 18, 3  # in a line of a box, and its lines
 
 
 @dataclass(frozen=True)
