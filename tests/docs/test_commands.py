@@ -70,7 +70,7 @@ SAYS = {
     "fit": "Diagnosis: ",
     "gallery": "Wrote the gallery to ",
     "models": "parameters",
-    "notebooks": "15_scaling_out.ipynb",
+    "notebooks": "22_your_first_model.",
     "predict": "Wrote the predictions for ",
     "prior": "Prior predictive: ",
     "report": "Wrote the report to ",

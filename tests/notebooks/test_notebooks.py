@@ -1,11 +1,13 @@
 """Every notebook has the form that is asked of it, runs afresh, and its claims can fail."""
 
+import json
 import os
 
 import pytest
 
 from tests.notebooks.execution import breaks, execute, make, paths, read, tags
 from tests.notebooks.form import faults
+from tests.notebooks.full import FOLDER
 
 MOST = 90.0  # seconds of processor time, also on a busy machine: against what runs away
 BREAKING = os.environ.get("BAYESNN_BROKEN_CLAIMS", "") not in ("", "0")
@@ -22,6 +24,17 @@ quietly = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", PATHS)
 def test_form(path):
     assert faults(path) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_record_of_the_full_size(path):
+    file = FOLDER / f"{path.name[:2]}.json"
+    if not file.exists():
+        pytest.skip("It was not run at full size yet: python -m tests.notebooks.full.")
+    record = json.loads(file.read_text())
+    assert record["notebook"] == path.name
+    assert "failed" not in record, record["failed"]
+    assert set(record["printed"]) <= {cell.id for cell in read(path).cells}
 
 
 @quietly
