@@ -8,6 +8,7 @@ import pytest
 from tests.docs.reading import ROOT
 from tests.notebooks.execution import paths, read
 
+TEACHING = ROOT / "docs" / "teaching.md"
 HEAD = (
     "# 05 Symmetries & what\n\n**You will learn**\n\n- One.\n\n"
     "**Prerequisites**: notebooks 02\nand 04, and patience.\n"
@@ -54,13 +55,33 @@ def test_lessons_are_below_what_they_need(made):
     ]
     drawn = made.graph(found)
     assert drawn.count("<path") == 3 and drawn.count("<rect") == 4
-    assert 'href="pages/03.html"' in drawn and "Symmetries &amp; what" in drawn
+    assert 'href="pages/03.html"' in drawn and "Symmetries &amp;" in drawn
     assert "03 needs 02, 01" in drawn
 
 
 def test_a_lesson_that_comes_later_cannot_be_needed(made):
     with pytest.raises(ValueError, match="Lesson 01 needs 03, which does not come before it"):
         made.graph(lessons(made, {"01": ["03"], "03": []}))
+
+
+def test_boxes_are_apart_and_no_line_follows_from_others(made):
+    needs = {"01": [], "02": ["01"], "03": ["01", "02"], "04": ["01"], "05": ["03", "04"]}
+    drawn = made.graph(lessons(made, {**needs, "06": ["04"]}))
+    assert drawn.count("<path") == 6, "01 to 03 follows from 01 to 02 to 03"
+    rows = {}
+    for x, y, width in re.findall(r'<rect x="([\d.]+)" y="(\d+)" width="(\d+)"', drawn):
+        rows.setdefault(y, []).append((float(x), float(x) + float(width)))
+    assert [len(row) for row in rows.values()] == [1, 2, 2, 1]
+    for row in map(sorted, rows.values()):
+        assert all(one[1] < other[0] for one, other in zip(row, row[1:], strict=False))
+    # The line from 04 to 05 passes the row between them, and no box of it.
+    ((x, y),) = re.findall(r" ([\d.]+) (\d+)V", drawn)
+    assert not any(left <= float(x) <= right for left, right in rows[y])
+
+
+def test_a_long_title_is_cut(made):
+    assert made._wrapped("19 Dropout, SWAG, ensembles") == ["19 Dropout, SWAG,", "ensembles"]
+    assert made._wrapped("a " * 40)[2].endswith(" …") and len(made._wrapped("a " * 40)) == 3
 
 
 def test_times_are_summed(made):
@@ -73,3 +94,16 @@ def test_the_notebooks_need_few_others(made):
     found = [made.lesson(read(path).cells[0].source, path.stem) for path in paths()]
     made.graph(found)
     assert max(len(one.needs) for one in found) <= 3, "what is needed directly, not all before"
+
+
+def test_no_week_of_the_course_needs_a_later_one(made):
+    """Each lesson but that on several devices has its week, and so has what it needs."""
+    needs = {
+        one.number: one.needs
+        for one in (made.lesson(read(path).cells[0].source, path.stem) for path in paths())
+    }
+    rows = re.findall(r"^\| (\d) \| [^|]+ \| ([\d, ]+) \|", TEACHING.read_text(), re.MULTILINE)
+    week = {number: int(when) for when, numbers in rows for number in numbers.split(", ")}
+    assert week.keys() == needs.keys() - {"15"}
+    late = [(one, need) for one in week for need in needs[one] if week[need] > week[one]]
+    assert late == []
