@@ -11,7 +11,7 @@ from tests.docs.reading import PAGES, PYTHON, TOUR, blocks, name
 
 # A language is here when a test of this folder runs it; `text` is what nobody types.
 LANGUAGES = {"python", "console", "text"}
-LANGUAGES |= {"{toctree}", "{include}", "{eval-rst}", "{figure}", "{math}"}
+LANGUAGES |= {"{toctree}", "{include}", "{eval-rst}", "{figure}", "{math}", "{raw}"}
 
 
 @pytest.mark.check
