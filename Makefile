@@ -63,7 +63,8 @@ check-python:
 demo: $(STAMP)  ## a first posterior in about a minute
 	@$(BIN)/bayesnn demo
 
-# Tests run in folders of their own, so the path of the data is made absolute.
+# Tests run in folders of their own, so the path of the data is made absolute. A worker that crashes
+# is not replaced: pytest-xdist then waits for ever.
 define run_tests
 @if [ -z "$${BAYESNN_DATA-}" ]; then \
   echo "BAYESNN_DATA is not set: the tests that need the data folder are skipped."; \
@@ -72,7 +73,7 @@ elif [ -d "$$BAYESNN_DATA" ]; then \
 else \
   echo "BAYESNN_DATA is $$BAYESNN_DATA, which is not a folder." >&2; exit 1; \
 fi; \
-$(BIN)/python -m pytest -q -n 2 --dist loadfile -m
+$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m
 endef
 
 test: lint  ## lint, types, import contracts, doctests and every behaviour once: eight minutes

@@ -1,6 +1,8 @@
 """Fixtures that several tests share."""
 
+import gc
 import signal
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,6 +11,23 @@ import pytest
 # A suite that a script starts with `&` inherits SIGINT ignored, and so would every process that a
 # test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_MAPS = Path("/proc/self/maps")  # of Linux alone
+_MOST_MAPS = 15_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_compiled_programs():
+    """Let compiled programs go, once a worker holds many.
+
+    Each takes some 26 memory maps, of which Linux gives a process 65 530: the one after them ends
+    the worker with a segmentation fault.
+    """
+    yield
+    if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 class Compilations:
