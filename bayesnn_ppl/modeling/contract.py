@@ -22,6 +22,7 @@ from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, 
 from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import KeyedModel
+from bayesnn_ppl.modeling.unfitted_parameters import FirstValues
 
 __all__ = [
     "RANDOM_DENSITY",
@@ -54,6 +55,7 @@ class ModelSummary:
             values each has: 0, 1, ... up to that number minus one.
         stored: the sites whose values are kept of a draw, latent and deterministic.
         noisy: whether the log density is random in training, as with augmented inputs.
+        unfitted: the `numpyro.param` sites that have no value but their first.
     """
 
     latents: Mapping[str, tuple[int, ...]]
@@ -66,6 +68,7 @@ class ModelSummary:
     discrete_latents: Mapping[str, int]
     stored: tuple[str, ...]
     noisy: bool = False
+    unfitted: tuple[str, ...] = ()
 
 
 def inspect_model(
@@ -90,7 +93,9 @@ def inspect_model(
     if x.shape[0] != y.shape[0]:
         raise ValueError(f"`x` has {x.shape[0]} rows and `y` has {y.shape[0]}: they must be equal.")
     check_inputs(model, x)
-    trace, noisy = _abstract_trace(model, x, y)
+    unfitted = FirstValues()
+    with unfitted:
+        trace, noisy = _abstract_trace(model, x, y)
     _check_plate(trace, x.shape[0])
     _check_observed(trace, y, all_rows)
     parameters = declared_parameters(trace)
@@ -120,6 +125,7 @@ def inspect_model(
         discrete_latents=discrete_latents,
         stored=tuple(name for name, site in trace.items() if _is_stored(site)),
         noisy=noisy,
+        unfitted=tuple(unfitted.names),
     )
 
 

@@ -23,6 +23,7 @@ from bayesnn_ppl.priors.structured.hierarchy import hierarchical, residual_block
 from bayesnn_ppl.priors.structured.joint import joint_normal
 from bayesnn_ppl.priors.structured.learned import learned_normal
 from bayesnn_ppl.priors.structured.multivariate import kronecker_normal, multivariate_normal
+from bayesnn_ppl.priors.structured.point_values import fixed, learned
 from bayesnn_ppl.priors.structured.sequential import empirical
 from bayesnn_ppl.priors.structured.shrinkage import horseshoe, regularised_horseshoe
 
@@ -39,6 +40,7 @@ __all__ = [
     "correlated_filters",
     "empirical",
     "fan_in_normal",
+    "fixed",
     "generalised_normal",
     "glorot_normal",
     "he_normal",
@@ -49,6 +51,7 @@ __all__ = [
     "joint_normal",
     "kronecker_normal",
     "laplace",
+    "learned",
     "learned_normal",
     "logistic",
     "lstm_gates",

@@ -108,9 +108,9 @@ def quickly(function, *arguments):
 
 def test_every_family_is_in_the_model_or_elsewhere():
     covered = {family for family, _ in TABLE.values()}
-    # Jeffreys's is below; groups of `residual_blocks` are names for `hierarchical`; what
-    # `learned_normal` has besides weights is fitted, and no kernel moves it.
-    covered |= {"by_name", "jeffreys", "learned_normal", "residual_blocks"}
+    # Jeffreys's is below; groups of `residual_blocks` are names for `hierarchical`; no kernel moves
+    # what `learned_normal` has besides weights, or weights that are known or fitted.
+    covered |= {"by_name", "fixed", "jeffreys", "learned", "learned_normal", "residual_blocks"}
     assert covered == set(priors.__all__) - {"GeneralisedNormal", "NetworkPrior", "Prior"}
 
 

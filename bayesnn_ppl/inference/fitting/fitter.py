@@ -19,6 +19,7 @@ from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.modeling.contract import RANDOM_DENSITY, WITHOUT_NOISE, ModelSummary, check_task
+from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import RunFolder, working_copy
 
@@ -166,6 +167,8 @@ def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] |
     )
     summary = problem.summary
     check_task(inputs.y, summary)
+    if not getattr(approximation, "fits_parameters", False):
+        refuse_unfitted(summary.unfitted, type(approximation).__name__)
     _check_noise(approximation, summary)
     keep, probe = check_keep(
         inputs.keep, problem.model, summary, problem.x, on_disk=inputs.on_disk, float64=float64

@@ -28,6 +28,7 @@ from bayesnn_ppl.modeling.contract import (
     check_task,
     inspect_model,
 )
+from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
 
@@ -166,6 +167,7 @@ def make_plan(given: SampleInputs) -> Plan:
             all_rows=rows.complete and not inputs.simulated,
         )
         check_task(inputs.y, summary)
+        refuse_unfitted(summary.unfitted, type(kernel).__name__)
         summary = _tempered(summary, kernel)
         _check_noise(kernel, summary)
         if summary.discrete:

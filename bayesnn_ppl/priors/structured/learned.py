@@ -45,9 +45,9 @@ def learned_normal(
 ) -> NetworkPrior:
     """w ~ N(0, ψ²), or N(0, ψ²/fan-in), with ψ fitted by `approximations.EmpiricalBayes`.
 
-    The scales are `numpyro.param` sites, `learned_scale` or `<group>.learned_scale`. Anything that
-    does not fit parameters, `sample` or `MAP`, takes ψ as its first value. `hierarchical` is the
-    same with a prior on ψ, which any sampler can draw.
+    The scales are `numpyro.param` sites, `learned_scale` or `<group>.learned_scale`. Other methods
+    do not fit parameters and refuse the model. `hierarchical` is the same with a prior on ψ, which
+    any sampler can draw.
 
     Args:
         scale: first value of ψ.

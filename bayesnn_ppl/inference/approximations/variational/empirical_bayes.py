@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpyro import handlers
@@ -41,8 +41,9 @@ class EmpiricalBayes(Variational):
     fits well: a mean field prefers narrow priors. Predictions are those of the model at ψ*; their
     uncertainty about ψ is left out. Where ψ has a prior of its own, make it a latent site instead.
 
-    ψ are the `numpyro.param` sites of the model, of priors (`priors.learned_normal`) or of the
-    likelihood; parameters of a guide are not among them. The record has them as `learned`.
+    ψ are the `numpyro.param` sites of the model, of priors (`priors.learned_normal`,
+    `priors.learned`) or of the likelihood; parameters of a guide are not among them. The record has
+    them as `learned`.
 
     The arguments are those of `Variational`; the optimiser is that of ψ and q alike.
 
@@ -62,6 +63,8 @@ class EmpiricalBayes(Variational):
     References:
         MacKay (1992), Bayesian interpolation; Robbins (1956).
     """
+
+    fits_parameters: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

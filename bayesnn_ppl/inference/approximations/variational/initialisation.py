@@ -92,7 +92,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
         settings: an approximation with `steps`, `epochs`, `batch_size`, `mode`, `start`, and a
             `guide` where it has one.
         problem: the model and its data.
-        learn: whether the model's parameters are fitted; else it must have none.
+        learn: whether the model's parameters are fitted, and it must have some.
 
     Raises:
         ValueError: the data, the model and the settings do not go together.
@@ -124,7 +124,12 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
             "it to one layer alone."
         )
     found = learned_sites(model, x, y)
-    _check_learned(found, type(settings).__name__, learn)
+    if learn and not found:
+        raise ValueError(
+            "The model has no parameter to fit by its evidence. Use `priors.learned_normal(...)` "
+            "or `priors.learned()`, or declare one: "
+            '`numpyro.param("scale", 1.0, constraint=constraints.positive)`.'
+        )
     steps = _steps_for(settings.steps, settings.epochs, rows, batch_size)
     if settings.mode is not None:
         mode = find_mode(problem, settings.mode)
@@ -148,17 +153,3 @@ def _start(
     model: StaticValue, latents: tuple[str, ...], start: str, key: Any, x: Any, y: Any
 ) -> Any:
     return start_position(model.value, latents, start, key, x, y)
-
-
-def _check_learned(found: Mapping[str, Any], name: str, learn: bool) -> None:
-    if found and not learn:
-        raise ValueError(
-            f"The model has parameters {list(found)} besides its latent sites. `EmpiricalBayes` "
-            f"fits them; for {name} they must be numbers, or sites with a prior."
-        )
-    if learn and not found:
-        raise ValueError(
-            "The model has no parameter to fit by its evidence. Use "
-            "`priors.learned_normal(...)`, or declare one: "
-            '`numpyro.param("scale", 1.0, constraint=constraints.positive)`.'
-        )

@@ -54,7 +54,7 @@ def test_predictions_are_of_the_model_that_was_found(linear):
 
 
 def test_a_model_with_and_one_without_parameters_are_told_apart(linear):
-    with pytest.raises(ValueError, match="`EmpiricalBayes` fits them"):
+    with pytest.raises(ValueError, match="`approximations.EmpiricalBayes`"):
         bnn.fit(Variational(model), *linear, progress=False)
     with pytest.raises(ValueError, match="no parameter to fit"):
         bnn.fit(EmpiricalBayes(truth.linear()), *linear, progress=False)
