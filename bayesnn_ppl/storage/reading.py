@@ -122,10 +122,12 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
         for group, found in opened.items():
             parts[group].append(labelled(found.assign_coords(chain=chains), group))
     for entries in journal_blocks(record):
-        begin, end = max(entries[0]["begin"], in_store), entries[0]["end"]
+        begin, end = max(entries[0]["begin"], in_store, first), entries[0]["end"]
+        if begin >= end:
+            continue
         arrays = read_parts(path, entries)
         for group, every in groups.items():
-            # A journal may begin before the draws that the store holds.
+            # A journal may begin before the draws that are wanted, or not in the store.
             skip = kept_before(begin, every) - kept_before(entries[0]["begin"], every)
             held = kept_before(end, every) - kept_before(begin, every)
             variables = {}

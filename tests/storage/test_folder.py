@@ -78,6 +78,24 @@ def test_what_is_committed_is_read(tmp_path, sizes):
     run.release()
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_draws_from_one_on_are_read_from_store_and_journal(tmp_path, every):
+    """The store holds 16 draws or 15, and the journal the others, in blocks."""
+    run = RunFolder.create(tmp_path / "run", CONFIG, every={"posterior": every})
+    done = write_blocks(run, [20, 6, 3])
+    assert 0 < run.commit_record["in_store"] < 20
+    for first in range(done):
+        tree = storage.read(run.path, first=first)
+        kept = [draw for draw in range(first, done) if (draw + 1) % every == 0]
+        for group, expected, wanted in (
+            ("posterior", DRAWS, kept),
+            ("sample_stats", STATISTICS, list(range(first, done))),
+        ):
+            for name, array in expected.items():
+                np.testing.assert_array_equal(tree[group][name].values, array[:, wanted])
+    run.release()
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_run_resumes_in_another_process(tmp_path, complete):
     run = RunFolder.create(tmp_path / "run", CONFIG)

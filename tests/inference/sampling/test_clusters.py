@@ -19,7 +19,7 @@ from bayesnn_ppl.distributed import EndedTogether
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.distributed.tasks import divided, packed, unpacked
 from bayesnn_ppl.inference.sampling.clusters.gathering import require_seen
-from bayesnn_ppl.inference.sampling.clusters.parts import Part, parts_of
+from bayesnn_ppl.inference.sampling.clusters.parts import Part, draws_of, parts_of
 
 SETTINGS = dict(warmup=30, chains=3, seed=4, float64=True)
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -95,6 +95,24 @@ def test_a_worker_that_is_killed_twice_costs_nothing(cluster, alone, tmp_path):
 def drawn(out):
     found = out.with_name(f"{out.name}.parts").glob("*/commit.json")
     return [storage.read_commit(file.parent)["draws"] for file in found]
+
+
+def test_draws_are_gathered_as_the_parts_grow(tmp_path):
+    """Each look takes those since the last one, which lie in the journals of slow runs."""
+    parts = parts_of(str(tmp_path / "run"), [(0, 1), (1, 3)])
+    values = {"w": np.random.default_rng(0).normal(size=(3, 30))}
+    folders = [storage.RunFolder.create(Path(part.place), {}) for part in parts]
+    done, gathered = 0, []
+    for until in (4, 5, 17, 30):
+        for part, folder in zip(parts, folders, strict=True):
+            new = {"w": part.own(values)["w"][:, done:until]}
+            folder.append({"posterior": new, "sample_stats": new})
+            folder.commit(None, phase="sample", done=until)
+        gathered += [groups["posterior"]["w"] for _, groups in draws_of(parts, done, until)]
+        done = until
+    for folder in folders:
+        folder.release()
+    np.testing.assert_array_equal(np.concatenate(gathered, axis=1), values["w"])
 
 
 def test_a_run_that_is_interrupted_continues_on_a_cluster_only(cluster, alone, tmp_path):
