@@ -46,9 +46,10 @@ def plot_trace_rank(
 ) -> Figure:
     """Trace and rank plot of each of a few quantities, such as outputs at chosen inputs.
 
-    When the chains agree, the ranks of each are uniform, and every line of the right column stays
-    near the dashed one, draws / bins. A chain that sits apart piles up at one end; one that moves
-    too little has a hump, one that moves too much a trough.
+    The right column has a histogram of ranks for each chain, one above the other. When the chains
+    agree, the ranks of each are uniform, and every histogram stays near its dashed line,
+    draws / bins. A chain that sits apart piles up at one end; one that moves too little has a
+    hump, one that moves too much a trough.
 
     Args:
         values: an array of shape (chain, draw, k), or a mapping of k names to arrays of shape
@@ -71,25 +72,30 @@ def plot_trace_rank(
     names, array = _quantities(values, labels)
     chains, draws, count = array.shape
     bins = min(MOST_BINS, max(2, draws // 5))
-    figure = new_figure(width=8.0, height=0.9 + 1.7 * count)
+    figure = new_figure(width=8.0, height=0.9 + max(1.7, 0.25 * chains) * count)
     axes = figure.subplots(count, 2, squeeze=False, width_ratios=(3, 2), sharex="col")
     step = np.arange(1, draws + 1)
     for row, name in enumerate(names):
         trace, rank = axes[row]
         counts, edges = rank_counts(array[:, :, row], bins)
+        floors = 1.1 * counts.max() * np.arange(chains + 1)
         for chain in range(chains):
             color = palette(chain)
             trace.plot(step, array[chain, :, row], color=color, linewidth=0.6, alpha=0.8)
-            line: dict[str, Any] = {"linewidth": 1.2, "label": f"chain {chain}", "baseline": None}
-            rank.stairs(counts[chain], edges, color=color, **line)
-        rank.axhline(draws / bins, color="0.3", linestyle="--", linewidth=1.0, label="equal shares")
-        rank.set_ylim(bottom=0)
+            look: dict[str, Any] = {"color": color, "alpha": 0.8, "label": f"chain {chain}"}
+            floor = floors[chain]
+            rank.stairs(counts[chain] + floor, edges, baseline=floor, fill=True, **look)
+        rank.hlines(floors[:-1], edges[0], edges[-1], color="0.6", linewidth=0.8)
+        equal = floors[:-1] + draws / bins
+        rank.hlines(equal, edges[0], edges[-1], "0.3", "--", linewidth=1.0, label="equal shares")
+        rank.set_ylim(0, floors[-1])
+        rank.set_yticks([])
         trace.set_ylabel(with_unit(name, unit))
         rank.set_ylabel("draws per bin")
     axes[-1, 0].set_xlabel("draw")
     axes[-1, 1].set_xlabel(f"rank among the {chains * draws} draws of all chains")
     handles, texts = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=min(8, len(texts)))
+    figure.legend(handles, texts, loc="outside lower center", ncols=min(6, len(texts)))
     figure.suptitle(f"Traces and ranks: {chains} chains of {draws} draws")
     return figure
 

@@ -34,9 +34,12 @@ def test_lines_carry_the_draws_and_the_rank_counts():
         np.testing.assert_array_equal(line.get_ydata(), values[chain, :, 1])
     counts, edges = rank_counts(values[:, :, 1], 20)
     for chain, patch in enumerate(rank.patches):
-        np.testing.assert_array_equal(patch.get_data().values, counts[chain])
-        np.testing.assert_array_equal(patch.get_data().edges, edges)
-    np.testing.assert_array_equal(rank.lines[0].get_ydata(), [10, 10])
+        found = patch.get_data()
+        np.testing.assert_allclose(found.values - found.baseline, counts[chain])
+        np.testing.assert_allclose(found.baseline, chain * 1.1 * counts.max())
+        np.testing.assert_array_equal(found.edges, edges)
+    equal = [segment[0, 1] for segment in rank.collections[1].get_segments()]
+    np.testing.assert_allclose(equal, 10 + np.arange(4) * 1.1 * counts.max())
     assert [text.get_text() for text in figure.legends[0].texts] == [
         "chain 0",
         "chain 1",
