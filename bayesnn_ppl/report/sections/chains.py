@@ -46,7 +46,7 @@ def chains_section(subject: Subject) -> str:
     if count > _MOST_CHAINS:
         left_out.append(f"the first {_MOST_CHAINS} of {count} chains are shown")
     words = (
-        "Where chains agree, every line of a rank histogram stays near the dashed one. A chain "
+        "Where chains agree, every rank histogram stays near its dashed line. A chain "
         "that sits apart piles up at one end; one that moves too little has a hump."
     )
     if left_out:
