@@ -120,7 +120,7 @@ def kernel_group(word: str) -> type:
     fields = argument_settings(kind, _NOT_TYPED, only=only, renamed=_RENAMED, defaults=defaults)
     if word == "hmc":
         fields["mass"] = setting(
-            _text(fields["mass"]), read=choice("identity", "diagonal"), unit="word",
+            _text(fields["mass"]), read=choice("identity", "diagonal", "fisher"), unit="word",
             shown="diagonal; identity with --trajectory-prior-variance",
         )  # fmt: skip
         fields["trajectory_length"] = setting(

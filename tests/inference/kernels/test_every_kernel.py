@@ -46,7 +46,7 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
     "RandomWalk": (lambda: RandomWalk(LINEAR), METHODS[:2]),
     "AdjustedMCLMC": (lambda: AdjustedMCLMC(LINEAR), METHODS),
     "MCLMC": (lambda: MCLMC(LINEAR), METHODS),
-    "ChEES": (lambda: ChEES(LINEAR, max_leapfrogs=5), ["vectorized"]),
+    "ChEES": (lambda: ChEES(LINEAR, max_leapfrogs=5, mass="fisher"), ["vectorized"]),
     "ParallelTempering": (
         lambda: ParallelTempering(LINEAR, temperatures=(1.0, 3.0), num_leapfrogs=4),
         METHODS[:2],
@@ -107,7 +107,7 @@ REFUSED = [
     (HMC, LEAPFROGS | {"jitter": 1.0}, "jitter"),
     (HMC, LEAPFROGS | {"jitter": -0.1}, "jitter"),
     (HMC, LEAPFROGS | {"target_accept": 1.5}, "target_accept"),
-    (HMC, LEAPFROGS | {"mass": "dense"}, "dense"),
+    (HMC, LEAPFROGS | {"mass": "dense"}, '"fisher", not .dense'),
     (MALA, {"step_size": -1.0}, "step.size"),
     (MALA, {"target_accept": 1.0}, "target_accept"),
     (RandomWalk, {"step_size": float("inf")}, "step.size"),
@@ -131,7 +131,7 @@ REFUSED = [
     ],
     (ChEES, {"target_accept": 1.0}, "target_accept"),
     (ChEES, {"jitter": 1.5}, "jitter|between 0 and 1"),
-    (ChEES, {"mass": "dense"}, "dense"),
+    (ChEES, {"mass": "dense"}, '"fisher", not .dense'),
     *[
         (ParallelTempering, {"temperatures": ladder}, "must begin with 1")
         for ladder in ((), (1.0,), (2.0, 4.0), (1.0, 4.0, 2.0), (1.0, 1.0))

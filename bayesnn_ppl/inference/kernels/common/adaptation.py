@@ -1,12 +1,23 @@
-"""What warm-ups adapt with: the step size, first searched and then averaged, and variances."""
+"""What warm-ups adapt with: the step size, first searched and then averaged, and masses."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 
-__all__ = ["DualAveraging", "RunningVariance", "search_step_size", "variance_windows"]
+__all__ = [
+    "DualAveraging",
+    "Mass",
+    "RunningVariance",
+    "check_mass",
+    "collected",
+    "inverse_mass_of",
+    "search_step_size",
+    "variance_windows",
+]
+
+Mass = Literal["identity", "diagonal", "fisher"]
 
 
 class DualAveraging(NamedTuple):
@@ -124,6 +135,45 @@ class RunningVariance(NamedTuple):
         n = self.count
         sample = self.squares / jnp.maximum(n - 1, 1)
         return n / (n + 5) * sample + 1e-3 * 5 / (n + 5)
+
+
+def check_mass(mass: Any, kernel: str) -> Mass:
+    """`mass`, or a ValueError that names the kernel and the masses there are."""
+    if mass not in get_args(Mass):
+        names = ", ".join(f'"{name}"' for name in get_args(Mass))
+        raise ValueError(f"`mass` of {kernel} is one of {names}, not {mass!r}.")
+    return mass
+
+
+def collected(mass: Mass, points: Any, gradients: Any) -> Any:
+    """What the warm-up takes variances of for a mass: θ, and for "fisher" ∇U(θ) behind it.
+
+    Args:
+        mass: which.
+        points, gradients: θ and ∇U(θ), shape (..., d).
+
+    Returns:
+        Shape (..., d), or (..., 2d) for "fisher".
+    """
+    return jnp.concatenate([points, gradients], axis=-1) if mass == "fisher" else points
+
+
+def inverse_mass_of(mass: Mass, moments: RunningVariance) -> Any:
+    """The diagonal of M⁻¹, shape (d,), from the moments of what was `collected`.
+
+    "diagonal": the variances of θ. "fisher": √(variance of θ / variance of ∇U), which among all
+    diagonal masses makes the target's Fisher divergence from a normal distribution smallest. On
+    a normal target of covariance Σ these are Σᵢᵢ and √(Σᵢᵢ / (Σ⁻¹)ᵢᵢ), the geometric mean of the
+    variance with and without the other coordinates given.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2026), arXiv:2603.18845.
+    """
+    variance = moments.variance()
+    if mass != "fisher":
+        return variance
+    points, gradients = jnp.split(variance, 2)
+    return jnp.sqrt(points / gradients)
 
 
 def variance_windows(num_warmup: int) -> tuple[int, tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from numpyro.util import is_prng_key
 
 from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import Decision, fraction, metropolis
+from bayesnn_ppl.inference.kernels.common.adaptation import Mass, check_mass, collected
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
@@ -77,7 +78,8 @@ class ChEES(ModelKernel):
         max_leapfrogs: the most leapfrog steps of a draw; T is kept below that many.
         learning_rate: of Adam on log T.
         mass: "diagonal", inverse variances over chains and draws in windows of the first 70 %
-            of the warm-up, which include what lies between chains; or "identity".
+            of the warm-up, which include what lies between chains; "fisher", M⁻¹ = √(variance of
+            θ / variance of ∇U) of these draws; or "identity".
         init_strategy: NumPyro's, for `numpyro.infer.MCMC`; `sample` has starts of its own.
         rows_at_once: the most rows of the data that a gradient looks at together, for data whose
             whole gradient would not fit into memory; it is added up over blocks. None for all.
@@ -108,7 +110,7 @@ class ChEES(ModelKernel):
         jitter: float = 1.0,
         max_leapfrogs: int = 1000,
         learning_rate: float = 0.025,
-        mass: Literal["identity", "diagonal"] = "diagonal",
+        mass: Mass = "diagonal",
         init_strategy: Any = init_to_uniform,
         rows_at_once: int | None = None,
     ) -> None:
@@ -126,9 +128,7 @@ class ChEES(ModelKernel):
             )
         self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of ChEES", at_least=1)
         self._learning_rate = positive(learning_rate, "`learning_rate` of ChEES")
-        if mass not in ("identity", "diagonal"):
-            raise ValueError(f'`mass` of ChEES must be "identity" or "diagonal", not {mass!r}.')
-        self._mass = mass
+        self._mass = check_mass(mass, "ChEES")
 
     @property
     def is_ensemble_kernel(self) -> bool:
@@ -187,9 +187,10 @@ class ChEES(ModelKernel):
             iteration=jnp.zeros((), jnp.int32),
             adaptation=Adaptation.start(
                 points,
+                collected(self._mass, points, gradient),
                 step_size=self._step_size,
                 trajectory_length=length,
-                diagonal=self._mass == "diagonal",
+                mass=self._mass,
             ),
             statistics={
                 "potential_energy": potential,
@@ -243,8 +244,9 @@ class ChEES(ModelKernel):
                 decision.accept_prob,
             ),
             shared_acceptance(decision.accept_prob, jnp.isfinite(ratio)),
-            points_after,
+            collected(self._mass, points_after, gradient),
             state.iteration,
+            mass=self._mass,
             num_warmup=self._num_warmup or 0,
             target_accept=self._target_accept,
             learning_rate=self._learning_rate,

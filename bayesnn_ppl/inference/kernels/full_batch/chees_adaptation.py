@@ -9,7 +9,9 @@ import jax.numpy as jnp
 
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
+    Mass,
     RunningVariance,
+    inverse_mass_of,
     variance_windows,
 )
 
@@ -48,9 +50,10 @@ class Adaptation(NamedTuple):
 
     @classmethod
     def start(
-        cls, points: Any, *, step_size: float, trajectory_length: float, diagonal: bool
+        cls, points: Any, seen: Any, *, step_size: float, trajectory_length: float, mass: Mass
     ) -> "Adaptation":
-        """Before the first draw, for points of shape (chain, d)."""
+        """Before the first draw, for points of shape (chain, d) and what is `collected` of them."""
+        learned = mass != "identity"
         dtype = points.dtype
         log_length = jnp.log(jnp.asarray(trajectory_length, dtype))
         return cls(
@@ -59,8 +62,8 @@ class Adaptation(NamedTuple):
             averaged_log_length=log_length,
             squares=jnp.zeros((), dtype),
             updates=jnp.zeros((), dtype),
-            scale=jnp.ones(points.shape[1] if diagonal else (), dtype),
-            moments=RunningVariance.start(points[0]) if diagonal else None,
+            scale=jnp.ones(points.shape[1] if learned else (), dtype),
+            moments=RunningVariance.start(seen[0]) if learned else None,
         )
 
 
@@ -119,9 +122,10 @@ def adapt(
     learned: Adaptation,
     gradient: Any,
     acceptance: Any,
-    points: Any,
+    seen: Any,
     iteration: Any,
     *,
+    mass: Mass,
     num_warmup: int,
     target_accept: float,
     learning_rate: float,
@@ -133,9 +137,9 @@ def adapt(
         learned: what was known before it.
         gradient: from `chees_gradient`; 0 or not finite leaves the trajectory as it is.
         acceptance: from `shared_acceptance`.
-        points: the draws, shape (chain, d).
+        seen: what is `collected` of the draws, shape (chain, d or 2d).
         iteration: counted from 0.
-        num_warmup, target_accept, learning_rate, max_leapfrogs: the kernel's.
+        mass, num_warmup, target_accept, learning_rate, max_leapfrogs: the kernel's.
     """
     step_size = learned.step.step_size
     # A gradient whose square overflows would stop Adam for good.
@@ -166,13 +170,13 @@ def adapt(
     if learned.moments is None:
         return adapted
     first, ends = variance_windows(int(_SHARE_WITH_WINDOWS * num_warmup))
-    return _new_variances(adapted, points, iteration, first, ends)
+    return _new_masses(adapted, seen, iteration, mass, first, ends)
 
 
-def _new_variances(
-    learned: Adaptation, points: Any, iteration: Any, first: int, ends: tuple[int, ...]
+def _new_masses(
+    learned: Adaptation, seen: Any, iteration: Any, mass: Mass, first: int, ends: tuple[int, ...]
 ) -> Adaptation:
-    """Collect the draws of all chains; at the end of a window take their variances for the mass.
+    """Collect the draws of all chains; at the end of a window take the mass from them.
 
     A step is limited by the narrowest direction in units of `scale`, a trajectory is as long as
     the widest: both are carried over to the new units, and their averages restart. In these
@@ -180,9 +184,9 @@ def _new_variances(
     it is slow where few chains make a noisy gradient.
     """
     moments: Any = learned.moments
-    added = with_draws(moments, points)
+    added = with_draws(moments, seen)
     moments = jax.tree.map(partial(jnp.where, iteration >= first), added, moments)
-    scale = jnp.sqrt(moments.variance())
+    scale = jnp.sqrt(inverse_mass_of(mass, moments))
     ratio = learned.scale / scale
     log_length = jnp.maximum(learned.log_length + jnp.log(ratio.min()), math.log(math.pi / 2))
     renewed = learned._replace(
@@ -192,7 +196,7 @@ def _new_variances(
         squares=jnp.zeros_like(learned.squares),
         updates=jnp.zeros_like(learned.updates),
         scale=scale,
-        moments=RunningVariance.start(points[0]),
+        moments=RunningVariance.start(seen[0]),
     )
     at_end = jnp.isin(iteration + 1, jnp.asarray(ends, jnp.int32)) & jnp.isfinite(scale).all()
     return jax.tree.map(partial(jnp.where, at_end), renewed, learned._replace(moments=moments))

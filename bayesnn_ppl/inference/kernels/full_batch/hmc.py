@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,11 @@ from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
+    Mass,
     RunningVariance,
+    check_mass,
+    collected,
+    inverse_mass_of,
     search_step_size,
     variance_windows,
 )
@@ -78,8 +82,8 @@ class HMC(ModelKernel):
             is given.
         jitter: in [0, 1); every trajectory's length is multiplied by a uniform number from
             [1 - jitter, 1 + jitter], so that no period of the posterior resonates with it.
-        mass: "identity"; or "diagonal", M⁻¹ = the variances of the warm-up's draws, estimated in
-            windows. τ then counts in posterior standard deviations, and π/2 is its natural value.
+        mass: "identity"; "diagonal", M⁻¹ = the variances of θ over windows of the warm-up, so
+            that π/2 is a natural τ; or "fisher", M⁻¹ = √(variance of θ / variance of ∇U) there.
         adapt_step_size: search and then dual averaging in the warm-up. A draw of the warm-up takes
             at most 1000 leapfrogs, or τ/ε of the step size given, if that is more; one after it
             at most 2²⁰, and the statistics show how many.
@@ -116,7 +120,7 @@ class HMC(ModelKernel):
         num_leapfrogs: int | None = None,
         prior_variance: float | None = None,
         jitter: float = 0.0,
-        mass: Literal["identity", "diagonal"] = "identity",
+        mass: Mass = "identity",
         adapt_step_size: bool = True,
         target_accept: float = 0.8,
         init_strategy: Any = init_to_uniform,
@@ -145,9 +149,7 @@ class HMC(ModelKernel):
         self._trajectory_length, self._num_leapfrogs = trajectory_length, num_leapfrogs
         self._prior_variance = prior_variance
         self._jitter = fraction(jitter, "The jitter of HMC", zero=True)
-        if mass not in ("identity", "diagonal"):
-            raise ValueError(f'The mass of HMC is "identity" or "diagonal", not {mass!r}.')
-        self._mass = mass
+        self._mass = check_mass(mass, "HMC")
         self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of HMC")
         self._target_accept = fraction(target_accept, "target_accept of HMC")
 
@@ -163,8 +165,8 @@ class HMC(ModelKernel):
         vector = ravel_pytree(z)[0]
         key, search_key = jax.random.split(key)
         point = Point(vector, *density.gradient_and_terms(vector))
-        diagonal = self._mass == "diagonal"
-        inverse_mass = jnp.ones_like(vector) if diagonal else jnp.ones((), vector.dtype)
+        seen, learned = collected(self._mass, vector, point.gradient), self._mass != "identity"
+        inverse_mass = jnp.ones_like(vector) if learned else jnp.ones((), vector.dtype)
         step_size = jnp.asarray(self._step_size, vector.dtype)
         averaging = None
         if self._adapt_step_size:
@@ -183,7 +185,7 @@ class HMC(ModelKernel):
             iteration=jnp.zeros((), jnp.int32),
             inverse_mass=inverse_mass,
             averaging=averaging,
-            variance=RunningVariance.start(vector) if diagonal else None,
+            variance=RunningVariance.start(seen) if learned else None,
             statistics={
                 "step_size": step_size,
                 "potential_energy": potential,
@@ -220,10 +222,11 @@ class HMC(ModelKernel):
         if variance is not None and ends:
             made = state.iteration + 1
             collecting = (made > first) & (made <= ends[-1])
-            variance = select(collecting, variance.update(point.vector), variance)
+            seen = collected(self._mass, point.vector, point.gradient)
+            variance = select(collecting, variance.update(seen), variance)
             at_end = jnp.isin(made, jnp.array(ends))
-            inverse_mass = jnp.where(at_end, variance.variance(), inverse_mass)
-            variance = select(at_end, RunningVariance.start(point.vector), variance)
+            inverse_mass = jnp.where(at_end, inverse_mass_of(self._mass, variance), inverse_mass)
+            variance = select(at_end, RunningVariance.start(seen), variance)
             if averaging is not None:
                 found = self._search(
                     search_key, point, density, inverse_mass, averaging.averaged, wanted=at_end

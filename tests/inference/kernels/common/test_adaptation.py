@@ -10,6 +10,8 @@ from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     RunningVariance,
+    collected,
+    inverse_mass_of,
     search_step_size,
     variance_windows,
 )
@@ -80,6 +82,30 @@ def test_running_variances_are_those_of_numpy():
     expected = 50 / 55 * vectors.var(axis=0, ddof=1) + 1e-3 * 5 / 55
     np.testing.assert_allclose(running.variance(), expected, rtol=1e-4)
     np.testing.assert_allclose(RunningVariance.start(vectors[0]).variance(), 1e-3, rtol=1e-6)
+
+
+def test_masses_are_those_of_a_normal_target():
+    covariance = np.array([[4.0, 1.9], [1.9, 1.0]])
+    precision = np.linalg.inv(covariance)
+    points = np.random.default_rng(0).multivariate_normal([50, -3], covariance, size=4000)
+    gradients = (points - [50, -3]) @ precision
+    expected = {
+        "diagonal": np.diag(covariance),
+        "fisher": np.sqrt(np.diag(covariance) / np.diag(precision)),
+    }
+    for mass, masses in expected.items():
+        seen = jnp.asarray(collected(mass, points, gradients))
+        moments, _ = jax.lax.scan(
+            lambda m, v: (m.update(v), None), RunningVariance.start(seen[0]), seen
+        )
+        np.testing.assert_allclose(inverse_mass_of(mass, moments), masses, rtol=0.1)
+    assert not np.allclose(expected["diagonal"], expected["fisher"], rtol=0.5)
+
+
+def test_a_chain_that_has_not_moved_gets_a_finite_mass():
+    seen = collected("fisher", jnp.ones(3), jnp.full(3, 1e4))
+    moments = RunningVariance.start(seen).update(seen).update(seen)
+    assert jnp.isfinite(inverse_mass_of("fisher", moments)).all()
 
 
 @pytest.mark.parametrize("num_warmup", [20, 50, 100, 150, 400, 1000, 3210])

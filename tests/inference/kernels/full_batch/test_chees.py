@@ -149,6 +149,15 @@ def test_diagonal_masses_are_the_variances():
     np.testing.assert_allclose(moments.squares, 40 * flat.var(0), rtol=1e-4)
 
 
+def test_fisher_masses_are_learned_and_leave_the_target():
+    covariance = np.array([[1.0, 9.5], [9.5, 100.0]])
+    mcmc = run_mcmc(ChEES(gaussian(covariance), mass="fisher"), draws=500)
+    expected = np.sqrt(np.diag(covariance) / np.diag(np.linalg.inv(covariance)))
+    np.testing.assert_allclose(mcmc.last_state.adaptation.scale**2, expected, rtol=0.3)
+    theta = np.asarray(mcmc.get_samples(group_by_chain=True)["theta"], float)
+    assert worst_deviation(theta, np.zeros(2), covariance) < 4
+
+
 def test_a_region_without_density_does_not_spoil_what_is_learned():
     mcmc = run_mcmc(ChEES(with_a_hole), draws=600)
     learned = mcmc.last_state.adaptation

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.density import Density, log_ratio, potential_energy
@@ -31,6 +32,17 @@ def test_a_diagonal_mass_makes_an_aligned_gaussian_easy():
     steps = posterior.statistics["n_steps"]
     assert steps.mean() < 10, "with unit mass it takes over a hundred"
     assert 0.7 < posterior.statistics["acceptance_rate"].mean() < 0.97
+
+
+def test_a_fisher_mass_is_learned_and_leaves_the_target():
+    covariance = np.array([[1.0, 9.5], [9.5, 100.0]])
+    kernel = HMC(gaussian(covariance), trajectory_length=3.0, jitter=0.5, mass="fisher")
+    mcmc = MCMC(kernel, num_warmup=500, num_samples=2000, num_chains=1, progress_bar=False)
+    mcmc.run(jax.random.key(0), *NO_DATA)
+    theta = mcmc.get_samples(group_by_chain=True)["theta"].astype(float)
+    assert worst_deviation(theta, np.zeros(2), covariance) < 4
+    expected = np.sqrt(np.diag(covariance) / np.diag(np.linalg.inv(covariance)))
+    np.testing.assert_allclose(mcmc.last_state.inverse_mass, expected, rtol=0.3)
 
 
 @pytest.mark.check
