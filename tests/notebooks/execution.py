@@ -84,6 +84,7 @@ def execute(notebook: nbformat.NotebookNode, folder: Path, *, full: bool = False
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
+        coalesce_streams=True,  # what one cell prints is one output, however it arrives
         store_widget_state=False,
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
