@@ -82,8 +82,9 @@ test: lint  ## lint, types, import contracts, doctests and every behaviour once:
 check: lint  ## the same with all tests, as CI runs them: twenty minutes
 	$(run_tests) 'not notebook and not built_docs'
 
+# A worker takes over what is left to the other: dealt out beforehand, all long ones may fall to one.
 notebooks: $(STAMP)  ## run every teaching notebook afresh, and check its claims
-	@$(BIN)/python -m pytest -q -n 2 tests/notebooks
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/notebooks
 
 # Some of them: make notebooks-store NOTEBOOKS="03 04"
 notebooks-store: $(STAMP)  ## run the teaching notebooks, and store their outputs
