@@ -20,7 +20,7 @@ __all__ = ["StaticValue", "describe", "fresh_kernel", "identity_key"]
 
 # Functions of these are what they are for as long as the process lives.
 _LIBRARIES = frozenset(
-    {"bayesnn_ppl", "flax", "jax", "jaxlib", "numpy", "numpyro", "optax", "scipy"}
+    {"bayesnn_ppl", "equinox", "flax", "jax", "jaxlib", "numpy", "numpyro", "optax", "scipy"}
     | sys.stdlib_module_names - {"__main__"}
 )
 

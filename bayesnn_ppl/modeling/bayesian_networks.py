@@ -112,9 +112,8 @@ def bayesian_network(
     """A Bayesian neural network as a NumPyro model `model(x, y=None, *, batch_size=None)`.
 
     Args:
-        network: a Flax Linen module, an instance of a Flax NNX module, or a function of `rngs`
-            that builds one (see `random_network`), such as a class whose `__init__` needs no more,
-            mapping (N, ...) to (N, likelihood.outputs).
+        network: a module mapping (N, ...) to (N, likelihood.outputs): of Flax Linen or, as an
+            instance or what builds one, of Flax NNX or Equinox (see `random_network`).
         prior: see `random_network`.
         likelihood: one of `bayesnn_ppl.likelihoods`.
         temperature: likelihood temperature T > 0, see `tempered`.
@@ -130,6 +129,8 @@ def bayesian_network(
         ...     bnn.nn.MLP((50,), outputs=1), bnn.priors.fan_in_normal(),
         ...     bnn.likelihoods.gaussian())
     """
+    from bayesnn_ppl.nn.equinox_modules import as_flax
+
     if not isinstance(likelihood, Likelihood):
         hint = ""
         if callable(likelihood):
@@ -148,16 +149,17 @@ def bayesian_network(
     temperature = positive_temperature(temperature, "the likelihood")
     if isinstance(prior, Mapping):
         prior = by_name(prior)
-    return BayesianNetwork(network, prior, likelihood, temperature, name)
+    return BayesianNetwork(as_flax(network), prior, likelihood, temperature, name)
 
 
 def _check_class(network: type) -> None:
     """Refuse a class, unless it is one of Flax NNX that `rngs` alone make a module of."""
     from flax import nnx
 
+    from bayesnn_ppl.nn.equinox_modules import builds_equinox
     from bayesnn_ppl.nn.nnx_modules import builds_module
 
-    if builds_module(network):
+    if builds_module(network) or builds_equinox(network):
         return
     name = network.__name__
     if issubclass(network, nnx.Module):

@@ -97,8 +97,8 @@ def _check_met(dropout: Any, met: list[str]) -> None:
     if not met:
         raise ValueError(
             f"The likelihood has `dropout={dropout}`, but the network calls no `linen.Dense`, "
-            "`linen.Conv` or `nn.Conv` whose inputs could be dropped: NNX modules and plain "
-            "functions are not looked into."
+            "`linen.Conv` or `nn.Conv` whose inputs could be dropped: modules of NNX or Equinox "
+            "and plain functions are not looked into."
         )
     for name, _ in dropout if isinstance(dropout, tuple) else ():
         if name not in met:

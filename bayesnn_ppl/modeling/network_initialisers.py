@@ -101,8 +101,8 @@ def initialised_sites(model: Callable[..., Any], x: Any, y: Any) -> dict[str, bo
     """Latent sites that a Flax network gives a first value, and whether it is drawn each time.
 
     The model is run on shapes alone, where only values made inside it are traced: a Linen
-    module draws them there, as does a function that builds an NNX module, and such a module itself
-    has drawn them when it was built.
+    module draws them there, as does a function that builds a module of NNX or Equinox, and such a
+    module itself has drawn them when it was built.
     """
     found: dict[str, bool] = {}
 
@@ -135,8 +135,9 @@ def check_initialised(
         )
     if several and not any(sites.values()):
         raise ValueError(
-            f"With {word} all {who} would start alike: the network is a Flax NNX "
-            "module, whose parameters were drawn once, when it was built. "
+            f"With {word} all {who} would start alike: the network is a module whose "
+            "parameters were drawn once, when it was built. "
             f"{instead}, or give what builds it in place of the module, "
-            "`bayesian_network(lambda rngs: Net(rngs=rngs), ...)`."
+            "`bayesian_network(lambda rngs: Net(rngs=rngs), ...)` for Flax NNX and "
+            "`bayesian_network(lambda key: Net(key=key), ...)` for Equinox."
         )

@@ -1,4 +1,4 @@
-"""A Flax network whose parameters are sampled from a prior that is known to fit them."""
+"""A network of Flax or Equinox whose parameters have a prior that is known to fit them."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -22,19 +22,21 @@ __all__ = ["declared_parameters", "explained", "in_short", "network_advice", "ra
 def random_network(
     name: str, network: Any, prior: Prior, x: Any, **apply_options: Any
 ) -> Callable[..., Any]:
-    """Sample all parameters of a Flax network from their prior, and return the network.
+    """Sample all parameters of a network from their prior, and return the network.
 
     The same as `random_flax_module(name, network, prior, x)` or, for an NNX module,
     `random_nnx_module(name, network, prior)`, but with the prior checked: a parameter without a
     prior, a prior without a parameter and an event shape that does not fit are errors that
-    name the parameter, where NumPyro would leave it a constant.
+    name the parameter, where NumPyro would leave it a constant. An Equinox module is given all
+    rows, and calls of itself `jax.vmap`; its weights are sampled in Flax's layout, see `network`.
 
     Args:
         name: prefix of the sites: parameter `Dense_0.kernel` is the site `name/Dense_0.kernel`.
-        network: a Flax Linen module; an instance of a Flax NNX module; or a function
-            `rngs -> module` that builds one, such as `lambda rngs: Net(8, rngs=rngs)`, so that its
-            initial weights can be drawn again for each chain (`init="network"`). On a CPU an NNX
-            module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`.
+        network: a Flax Linen module; an instance of a Flax NNX or Equinox module; or a function
+            that builds one, `lambda rngs: Net(8, rngs=rngs)` or `lambda key: Net(8, key=key)`, so
+            that its initial weights can be drawn again for each chain (`init="network"`). On a
+            CPU an NNX module's `nnx.Conv` layers are computed by `nn.conv_general_dilated`. In
+            Equinox a weight is (out, in, *window); it is sampled as `kernel` (*window, in, out).
         prior: a Distribution; a function `(name, shape) -> Distribution`; a table
             `{pattern: prior}` (see `priors.by_name`); or a `priors.NetworkPrior`.
         x: an input with leading axis ≥ 1, to find the parameters' shapes by.
@@ -45,25 +47,28 @@ def random_network(
             those of sites, so that NumPyro draws the weights from the prior.
 
     Raises:
-        TypeError: `network` is neither a Flax module nor builds one, or `prior` is not one of the
+        TypeError: `network` is neither such a module nor builds one, or `prior` is not one of the
             forms above.
         ValueError: prior and parameters do not match; the network keeps state other than
             parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or
             it fails at inputs like `x`. The last also when it is called.
     """
     from flax import linen, nnx
+    from flax.traverse_util import unflatten_dict
     from numpyro.contrib.module import random_flax_module, random_nnx_module
 
+    from bayesnn_ppl.nn.equinox_modules import as_flax
     from bayesnn_ppl.nn.nnx_modules import builds_module, reads_random_keys, with_fast_layers
 
     _warn_of_dotted_names(name)
-    prior = assembled(prior)
+    prior, network = assembled(prior), as_flax(network)
     if isinstance(network, linen.Module):
         with explained(network, x):
             shapes = _linen_shapes(network, x, apply_options)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
-            return _narrowly(network, partial(network.apply, {"params": values}))
+            params = unflatten_dict(values, sep=".")
+            return _narrowly(network, partial(network.apply, {"params": params}))
         prior = checked_prior(prior, shapes)
         return _narrowly(network, random_flax_module(name, network, prior, x, **apply_options))
     if builds_module(network):
@@ -84,17 +89,18 @@ def random_network(
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
             definition, state = nnx.split(network)
-            nnx.replace_by_pure_dict(state, values)
+            paths = {_nnx_path(dotted): value for dotted, value in values.items()}
+            nnx.replace_by_pure_dict(state, unflatten_dict(paths))
             return _explaining(network, nnx.merge(definition, state, copy=True))
         # The state of keys that nothing depends on is not for NumPyro to carry from draw to draw.
         with numpyro.handlers.block(hide_fn=lambda site: site["type"] == "mutable"):
             net = random_nnx_module(name, network, checked_prior(prior, shapes))
         return _explaining(network, net)
     raise TypeError(
-        f"The network must be a Flax Linen module or an instance of a Flax NNX module, not "
-        f"{type(network).__name__}. A function may build one of the latter, `lambda rngs: "
-        "Net(rngs=rngs)`; any other has no parameters to put a prior on: sample them in a NumPyro "
-        "model of your own."
+        f"The network must be a module of Flax (Linen or NNX) or Equinox, not "
+        f"{type(network).__name__}. A function may build one, `lambda rngs: Net(rngs=rngs)` for "
+        "NNX or `lambda key: Net(key=key)` for Equinox; any other has no parameters to put a "
+        "prior on: sample them in a NumPyro model of your own."
     )
 
 
@@ -176,6 +182,8 @@ def network_advice(error: Exception) -> str:
             "random. Build its dropout layers with `deterministic=True`; to have them live in "
             'training alone, use `likelihoods.dirty(..., dropout="network")`.'
         )
+    if "Dropout requires a key" in said:
+        return "Switch its dropout off before: `equinox.nn.inference_mode(network)`."
     if "use_running_average" in said:
         return "Batch statistics make rows depend on each other: use another normalisation."
     if isinstance(error, TypeError) and "argument" in said:
@@ -221,6 +229,11 @@ def _nnx_shapes(network: Any) -> dict[str, tuple[int, ...]]:
     if not shapes:
         raise ValueError(f"The network {type(network).__name__} has no parameters.")
     return shapes
+
+
+def _nnx_path(dotted: str) -> tuple[str | int, ...]:
+    """`layers.0.kernel` as NNX has it: places in a list are integers."""
+    return tuple(int(key) if key.isdigit() else key for key in dotted.split("."))
 
 
 def declared_parameters(trace: Mapping[str, Any]) -> set[str]:
@@ -271,7 +284,9 @@ class _JacobianNames(Messenger):
 
 def _sample_network_prior(
     name: str, prior: NetworkPrior, shapes: dict[str, tuple[int, ...]], x: Any
-) -> dict[Any, Any]:
+) -> dict[str, Any]:
+    """The parameters by their dotted names."""
+
     def mark(site: dict[str, Any]) -> dict[str, bool]:
         """Tell a weight from a hyperparameter, as the site's name alone cannot.
 
@@ -282,13 +297,4 @@ def _sample_network_prior(
 
     with _JacobianNames(name), numpyro.handlers.scope(prefix=name):
         sample = numpyro.handlers.infer_config(prior.sample_checked, config_fn=mark)
-        values = sample(shapes, x)
-    tree: dict[Any, Any] = {}
-    for dotted, value in values.items():
-        keys: list[Any] = [int(key) if key.isdigit() else key for key in dotted.split(".")]
-        *path, leaf = keys
-        node = tree
-        for key in path:
-            node = node.setdefault(key, {})
-        node[leaf] = value
-    return tree
+        return sample(shapes, x)

@@ -320,7 +320,7 @@ def test_arguments_of_bayesian_network_are_checked():
         bnn.bayesian_network(bnn.nn.MLP, prior, bnn.likelihoods.gaussian())
     with pytest.raises(ValueError, match="without '/' and '.'"):
         bnn.bayesian_network(network, prior, bnn.likelihoods.gaussian(), name="a/b")
-    with pytest.raises(TypeError, match="must be a Flax Linen module"):
+    with pytest.raises(TypeError, match="must be a module of Flax"):
         run(bnn.bayesian_network(jnp.tanh, prior, bnn.likelihoods.gaussian(1.0)))
     with pytest.raises(ValueError, match="needs 2 network outputs"):
         run(bnn.bayesian_network(network, prior, bnn.likelihoods.heteroscedastic()))
