@@ -56,8 +56,8 @@ def sentences(judged: Judged) -> list[str]:
     if right:
         whole = len(right) == len(arrays)
         found.append(
-            f"{_count(len(right), len(arrays))} right: T = {temperature:g} "
-            f"to within {100 * judged.tolerance:g} % and their errors{_range(right)}."
+            f"{_count(len(right), len(arrays))} right: the intervals "
+            f"reach T = {temperature:g} ± {100 * judged.tolerance:g} %{_range(right)}."
         )
         if whole and step_factor is not None and step_factor > 4:
             found.append(
