@@ -135,8 +135,10 @@ def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
                 f"`{type(method).__name__}(model, draws=400)`."
             )
         return None
-    many = _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS
-    draws = integer(given.get("draws", _DRAWS), "`draws`", at_least=1)
+    # Particles are many, and each makes few draws.
+    usual = getattr(method, "usual_run", {})
+    many = usual.get("chains", _ENSEMBLE_CHAINS if method.is_ensemble_kernel else _CHAINS)
+    draws = integer(given.get("draws", usual.get("draws", _DRAWS)), "`draws`", at_least=1)
     chains = integer(given.get("chains", many), "`chains`", at_least=1)
     if draws * chains < 14:
         raise ValueError(
@@ -144,4 +146,5 @@ def chosen_sampling(method: Any, **settings: Any) -> Sampling | None:
             "7 nearly independent draws are needed. Give more `draws`."
         )
     thinning = settings["thinning"] or 1
-    return Sampling(given.get("warmup", _WARMUP), draws, chains, thinning, settings["init"])
+    warmup = given.get("warmup", usual.get("warmup", _WARMUP))
+    return Sampling(warmup, draws, chains, thinning, settings["init"])

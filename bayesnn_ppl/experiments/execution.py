@@ -201,21 +201,9 @@ def sample_job(job: Sample, kernel: Any, train: Any, mesh: Any, **more: Any) -> 
         **more: of `sample`.
     """
     run = job.run
-    assert run.warmup is not None and run.draws is not None and run.chains is not None
-    return bnn.sample(
-        kernel,
-        *train,
-        warmup=run.warmup,
-        draws=run.draws,
-        chains=run.chains,
-        seed=run.seed,
-        chain_method=run.chain_method,
-        mesh=mesh,
-        init=start_of(run.init),
-        thinning=run.thinning,
-        float64=run.float64,
-        **more,
-    )
+    alike = "warmup draws chains superchains seed chain_method thinning float64".split()
+    more |= {name: getattr(run, name) for name in alike}
+    return bnn.sample(kernel, *train, mesh=mesh, init=start_of(run.init), **more)
 
 
 def _drawn(made: Made, draw: Callable[..., Any], *, tensorboard: bool) -> Made:

@@ -223,6 +223,8 @@ def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
     mesh = wanted.mesh
     if mesh is None and run["chain_method"] == "parallel":
         mesh = _mesh_of(run)
+    # A kernel's own groups are not asked for.
+    own = getattr(wanted.kernel, "superchains", None)
     plan = make_plan(
         SampleInputs(
             method=wanted.kernel,
@@ -230,6 +232,7 @@ def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
             y=wanted.y,
             warmup=run["warmup"],
             chains=run["chains"],
+            superchains=None if own else run.get("superchains"),
             first_chain=run.get("first_chain", 0),
             seed=run["seed"],
             chain_method=run["chain_method"],

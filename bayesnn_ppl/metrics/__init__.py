@@ -12,6 +12,7 @@ from bayesnn_ppl.metrics.class_scores import ClassScore, balanced_accuracy, scor
 from bayesnn_ppl.metrics.comparison import compare
 from bayesnn_ppl.metrics.cross_validation.folds import k_fold
 from bayesnn_ppl.metrics.evaluation import evaluate
+from bayesnn_ppl.metrics.evidence import LogEvidence, log_evidence
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 from bayesnn_ppl.metrics.information import mutual_information, predictive_entropy
 from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
@@ -41,6 +42,7 @@ __all__ = [
     "CrossValidation",
     "Evaluation",
     "LeaveOneOut",
+    "LogEvidence",
     "Reference",
     "Reliability",
     "accuracy",
@@ -65,6 +67,7 @@ __all__ = [
     "interval_coverage",
     "interval_width",
     "k_fold",
+    "log_evidence",
     "loo",
     "loo_pit",
     "loo_weights",

@@ -13,6 +13,7 @@ from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
 from bayesnn_ppl.metrics.checks import same_rows
 from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
+from bayesnn_ppl.metrics.evidence import log_evidence
 from bayesnn_ppl.metrics.score_tables import Comparison
 
 
@@ -32,8 +33,8 @@ def compare(
     `nll_difference` to the best with `nll_difference_se`, which is that of the mean of the rows'
     differences and so leaves out what is hard about a row for all; for labels `accuracy` and
     `ece_<variant>`, for numbers `rmse` and `crps`; with a reference `agreement` and
-    `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, which
-    an approximation may have; `seconds` in all, compilation included; and `status`, the verdict of
+    `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
+    methods that estimate it; `seconds` in all, compilation included; and `status`, the verdict of
     `diagnose` at these rows. Errors are of the rows: the draws' own are not in them.
 
     Args:
@@ -92,7 +93,7 @@ def compare(
             "method": run.get("kernel"),
             **_likelihoods(scored[name], scored[best]),
             **_chosen(task, scores, variant),
-            "log_evidence": (run.get("approximation") or {}).get("log_evidence"),
+            "log_evidence": _log_evidence(posterior),
             "seconds": run.get("seconds", {}).get("total"),
             "status": status,
         }
@@ -104,6 +105,13 @@ def compare(
         lines={name: lines[name] for name in order},
         log_scores={name: scored[name] for name in order},
     )
+
+
+def _log_evidence(posterior: Any) -> float | None:
+    try:
+        return log_evidence(posterior).value
+    except (AttributeError, ValueError):  # of class probabilities, or another method
+        return None
 
 
 @dataclass(frozen=True)

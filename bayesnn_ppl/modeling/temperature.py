@@ -5,6 +5,7 @@
 """
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,17 @@ from typing import Any
 from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import natural, positive
 
-__all__ = ["ColdModel", "Model", "SiteWeights", "cold", "positive_temperature", "tempered"]
+__all__ = [
+    "ColdModel",
+    "Model",
+    "SiteWeights",
+    "cold",
+    "positive_temperature",
+    "tempered",
+    "warn_of_cold_latents",
+]
 
 type Model = Callable[..., Any]
 
@@ -218,3 +227,16 @@ def cold(model: Model, temperature: float) -> ColdModel:
             f"`cold(model, {model.temperature * temperature})` has the product."
         )
     return ColdModel(model, temperature)
+
+
+def warn_of_cold_latents(summary: Any) -> None:
+    """Warn where a posterior temperature depends on the parametrisation; of a `ModelSummary`."""
+    # Integers are what they are in any parametrisation.
+    others = natural(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
+    if summary.posterior_temperature != 1.0 and others:
+        warnings.warn(
+            f"The posterior at temperature {summary.posterior_temperature} depends on how the "
+            "model is parametrised, because it has latent sites besides network parameters: "
+            f"{others}. Fix them, or temper the likelihood alone with `tempered(T)`.",
+            stacklevel=3,
+        )

@@ -55,6 +55,7 @@ def diagnose_posterior(
         "target_acceptance": kernel.get("target_accept_prob"),
         "starts": _starting_functions(posterior, x, functions, memory),
         "accept_step": run.get("accept_step"),
+        "superchains": run.get("superchains"),
         "kernel": run.get("kernel", "the sampler"),
     }
     if not known["accept_step"] and "temperatures" not in settings:

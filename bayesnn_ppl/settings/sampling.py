@@ -7,7 +7,7 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.declaring import setting, switch
-from bayesnn_ppl.settings.methods.kernels import METHODS
+from bayesnn_ppl.settings.methods.kernels import METHODS, kernel_kind
 from bayesnn_ppl.settings.saved.rows import held_out
 from bayesnn_ppl.settings.value_kinds import choice, choices, duration, number, whole
 
@@ -38,21 +38,29 @@ class RunSettings:
         read=whole(0),
         metavar="N",
         unit="draws per chain",
-        shown="500, or 5000 for mile",
+        shown="500; 5000 for mile, 100 for tempered-smc",
     )
     draws: int | None = setting(
         "draws that are kept; where --until-rhat or --until-ess ends the run, the most of them",
         read=whole(1),
         metavar="N",
         unit="draws per chain",
-        shown="500, or 1000 for mile",
+        shown="500; 1000 for mile, 20 for tempered-smc",
     )
     chains: int | None = setting(
         "chains; two or more show whether they agree",
         read=whole(1),
         metavar="N",
         unit="chains",
-        shown="4, or 12 for mile",
+        shown="4; 12 for mile, 256 for tempered-smc",
+    )
+    superchains: int | None = setting(
+        "groups of equally many chains that share a start: then R-hat is the nested one, for many "
+        "short chains",
+        read=whole(2),
+        metavar="K",
+        unit="groups",
+        shown="every chain has a start of its own",
     )
     seed: int = setting(
         "seed of all randomness", default=0, read=whole(0), metavar="N", unit="integer"
@@ -107,7 +115,8 @@ class RunSettings:
                 f"The method {kernel} starts at --init {method['init']}, and --init {self.init} is "
                 "something else. Leave it out."
             )
-        usual = {"warmup": 500, "draws": 500, "chains": 4, "init": "prior"} | method
+        usual: dict[str, Any] = {"warmup": 500, "draws": 500, "chains": 4, "init": "prior"}
+        usual |= {**getattr(kernel_kind(kernel), "usual_run", {}), **method}
         given = {name: v for name, v in vars(self).items() if v is not None}
         return RunSettings(**usual | given)
 

@@ -126,6 +126,8 @@ def shorter(words, flags):
         more += ["--warmup", "60"]
     elif "hmc" in rest:
         more += ["--num-leapfrogs", "3"]
+    elif "tempered-smc" in rest:
+        more += ["--chains", "8"]
     return [*more, "--processes", "2"] if "--processes" in rest else more
 
 

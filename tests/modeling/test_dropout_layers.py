@@ -105,7 +105,7 @@ def test_broadcast_axes_share_a_mask():
     [
         (Plain(), "network", "calls no `linen.Dropout`"),
         (Plain(), {"Dense_7": 0.5}, "names `Dense_7`.*Did you mean `Dense_1`|`Dense_0`"),
-        (nnx.Linear(4, 1, rngs=nnx.Rngs(0)), 0.5, "NNX modules and plain functions"),
+        (nnx.Linear(4, 1, rngs=nnx.Rngs(0)), 0.5, "modules of NNX or Equinox and plain functions"),
     ],
 )
 def test_dropout_that_would_drop_nothing_is_refused(network, dropout, sentence):

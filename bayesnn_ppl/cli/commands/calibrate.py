@@ -169,7 +169,9 @@ def command(word: str) -> Command:
 
 def _of_runs(kernel: str, settings: Any, runs: KernelRuns) -> dict[str, int]:
     """The run of each replication, checked."""
-    chains = runs.chains or 2 * getattr(kernel_kind(kernel), "least_chains", 1)
+    kind = kernel_kind(kernel)
+    usual = getattr(kind, "usual_run", {}).get("chains", 2 * getattr(kind, "least_chains", 1))
+    chains = runs.chains or usual
     check_kernel(kernel, settings, warmup=runs.warmup, chains=chains)
     if getattr(settings, "step_size", None) == "auto":
         raise ValueError(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayesnn_ppl import storage
+from bayesnn_ppl import metrics, storage
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
 from bayesnn_ppl.core.wording import program_name
 from bayesnn_ppl.distributed import current
@@ -73,6 +73,8 @@ def show_run(made: Made, show: ShowSettings, *, json: bool, headline: str) -> in
 def show_made(made: Made, headline: str) -> None:
     """Print that a run is saved, and what ended it."""
     print(f"{headline}\n{paragraph(_ended(made))}".strip() + "\n", flush=True)
+    if "log_evidence" in made.posterior.tree["sample_stats"]:
+        print(f"{paragraph(str(metrics.log_evidence(made.posterior)))}\n", flush=True)
 
 
 def show_judged(judged: Judged) -> None:

@@ -9,7 +9,7 @@ from bayesnn_ppl.diagnostics.convergence.halved_chains import larger, without_ro
 from bayesnn_ppl.diagnostics.convergence.measures import by_block, checked_draws
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
-__all__ = ["nested_rhat"]
+__all__ = ["nested_rhat", "side_by_side"]
 
 type Array = NDArray[np.float64]
 
@@ -56,6 +56,16 @@ def nested_rhat(draws: ArrayLike, superchains: ArrayLike) -> Any:
     return by_block(
         values, ("rhat",), lambda block: {"rhat": _of_block(block[:, order], len(members))}
     )["rhat"]
+
+
+def side_by_side(superchains: int, chains: int) -> NDArray[np.intp]:
+    """The superchain of each chain, shape (chain,), where those of each are neighbours."""
+    if superchains < 2 or chains % superchains:
+        raise ValueError(
+            f"{chains} chains are not {superchains} superchains of equal size. There must be two "
+            "or more superchains, and a multiple of their number of chains."
+        )
+    return np.repeat(np.arange(superchains), chains // superchains)
 
 
 def _members(superchains: ArrayLike, chains: int) -> NDArray[np.intp]:

@@ -47,6 +47,7 @@ def diagnose(
     kernel: str = "the sampler",
     symmetric: bool | None = None,
     no_temperatures: str | None = None,
+    superchains: int | None = None,
     max_tree_depth: int | tuple[int, int] | None = None,
     target_acceptance: float | None = None,
     rhat_threshold: float = 1.01,
@@ -91,6 +92,9 @@ def diagnose(
         symmetric: whether the model has hidden units that could be exchanged, which explains
             weights that mix worse than functions. None: if two of `draws` are matrices.
         no_temperatures: why there are none, in a sentence, where there is more to say.
+        superchains: how many equally large groups of chains there are, side by side, whose chains
+            started at one point or were resampled from each other: R-hat is then the nested one
+            (`nested_rhat`), and the starts that count for exploration are those of the groups.
         max_tree_depth: depth at which a NUTS tree is saturated; of a pair (warm-up, sampling)
             the second counts.
         target_acceptance: what the step size was adapted to.
@@ -160,6 +164,7 @@ def diagnose(
         "rhat_threshold": rhat_threshold,
         "rhat_limit": rhat_limit,
         "ess_limit": ess_limit,
+        "superchains": superchains,
     }
     function_summaries = {
         name: summarise(
@@ -173,13 +178,19 @@ def diagnose(
     }
     sampler = {
         **_counts(values, weights),
+        "superchains": superchains,
         **sampler_summary(statistics, max_tree_depth=depth, target_acceptance=target_acceptance),
     }
     sampler |= _odd_chains(values, weights, sampler, limits)
     compared = _compared_starts(starts or {}, values)
     judgements = (
         judge_mixing(function_summaries, weight_summaries, sampler, limits),
-        judge_exploration(sampler["chains"], compared, functions=bool(values)),
+        judge_exploration(
+            superchains or sampler["chains"],
+            compared,
+            functions=bool(values),
+            what="chains" if superchains is None else "superchains",
+        ),
         judge_exactness(accept_step, temperatures, kernel=kernel, missing=no_temperatures),
         judge_precision(function_summaries, ess_threshold=ess_threshold, ess_limit=ess_limit),
     )
@@ -268,9 +279,12 @@ def _odd_chains(
             if array.size
         )
     ]
-    apart, without = chains_apart(
-        values, rhat_threshold=limits.rhat_threshold, rhat_limit=limits.rhat_limit
-    )
+    apart: list[int] = []
+    without = float("nan")
+    if sampler["superchains"] is None:  # else chains are many and short
+        apart, without = chains_apart(
+            values, rhat_threshold=limits.rhat_threshold, rhat_limit=limits.rhat_limit
+        )
     return {
         "moved_share": moved.tolist(),
         "stuck_chains": stuck,

@@ -137,7 +137,7 @@ def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the sampler reports, as pairs of a name and a text."""
     lines = [("chains x draws", f"{sampler['chains']} x {sampler['recorded_draws']}")]
     if sampler["divergences"] is not None:
-        each = ", ".join(map(str, sampler["divergences_per_chain"]))
+        each = _each(sampler["divergences_per_chain"], "{}")
         lines.append(
             (
                 "divergences",
@@ -171,6 +171,8 @@ def sampler_lines(sampler: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("apart_chains", "chains apart"),
         ("non_finite_chains", "chains with NaN"),
     ):
+        if key == "apart_chains" and sampler.get("superchains") is not None:
+            continue  # not looked at: chains are many and short
         lines.append((name, ", ".join(map(str, sampler[key])) or "none"))
     if sampler["stopped_chains"]:
         each = ", ".join(f"{c} at draw {d}" for c, d in sampler["stopped_chains"].items())

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.diagnostics.convergence.measures import convergence_summary, ebfmi
+from bayesnn_ppl.diagnostics.convergence.nested import nested_rhat, side_by_side
 from bayesnn_ppl.diagnostics.convergence.precision import Precision, precision_summary
 
 type Draws = Mapping[str, NDArray]
@@ -25,6 +26,7 @@ def summarise(
     rhat_threshold: float,
     rhat_limit: float,
     ess_limit: float,
+    superchains: int | None = None,
     precision: bool = False,
     probabilities: bool = False,
 ) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def summarise(
         variables: name -> array (chain, draw, ...).
         rhat_threshold, rhat_limit: what the two shares of small R-hat are counted against.
         ess_limit: what the share of usable effective sample sizes is counted against.
+        superchains: how many equally large groups of chains there are, side by side; then R-hat is
+            the nested one.
         precision: also the largest Monte Carlo errors, see `_errors`.
         probabilities: whether the variables are, which have a scale of their own.
     """
@@ -57,7 +61,10 @@ def summarise(
         total += finite.size
         constant += int(flat.sum())
         non_finite += int((~finite).sum())
-        parts["rhat"].append(np.ravel(found.rhat)[judged])
+        rhat = found.rhat
+        if superchains is not None:
+            rhat = nested_rhat(values, side_by_side(superchains, values.shape[0]))
+        parts["rhat"].append(np.ravel(rhat)[judged])
         parts["bulk"].append(np.ravel(found.ess_bulk)[judged])
         parts["tail"].append(np.ravel(found.ess_tail)[judged])
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -11,6 +11,7 @@ from bayesnn_ppl.inference.kernels.full_batch.mala import MALA
 from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
 from bayesnn_ppl.inference.kernels.full_batch.parallel_tempering import ParallelTempering
 from bayesnn_ppl.inference.kernels.full_batch.random_walk import RandomWalk
+from bayesnn_ppl.inference.kernels.full_batch.tempered_smc import TemperedSMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.atmc import ATMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchHMC,
@@ -38,6 +39,7 @@ __all__ = [
     "Langevin",
     "ParallelTempering",
     "RandomWalk",
+    "TemperedSMC",
     "izmailov_trajectory",
 ]
 _OF_NUMPYRO = ("AIES", "BarkerMH", "ESS", "NUTS", "SA")

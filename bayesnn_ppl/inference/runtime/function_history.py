@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bayesnn_ppl.diagnostics import ess_bulk, ess_tail, rhat
+from bayesnn_ppl.diagnostics import ess_bulk, ess_tail, nested_rhat, rhat
+from bayesnn_ppl.diagnostics.convergence.nested import side_by_side
 from bayesnn_ppl.diagnostics.diagnosis.judgements import judge_precision
 from bayesnn_ppl.diagnostics.diagnosis.summaries import summarise
 
@@ -21,9 +22,13 @@ class FunctionHistory:
     When four million values are held (and 2·1 000 draws of a chain), every second draw is
     dropped, and from then on only every second new one is taken. Thinning hardly changes R-hat, and
     can only lower the effective sample size.
+
+    Args:
+        superchains: how many groups of chains there are, side by side, for the nested R-hat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, superchains: int | None = None) -> None:
+        self._superchains = superchains
         self._every, self._seen = 1, 0
         self._parts: list[np.ndarray] = []
         self._held = 0
@@ -67,12 +72,12 @@ class FunctionHistory:
         values = self.values()
         if values.shape[1] < 4:
             return np.nan, np.nan
-        if at_most is not None:
+        if at_most is not None and self._superchains is None:
             quick = _largest_split_rhat(values)
             if quick > at_most:
                 return quick, np.nan
         with np.errstate(all="ignore"):
-            worst = rhat(values)
+            worst = self._rhat(values)
             if not np.isfinite(worst).any():
                 return np.nan, np.nan
             largest = float(np.nanmax(worst))
@@ -81,6 +86,11 @@ class FunctionHistory:
             fewest = np.minimum(ess_bulk(values), ess_tail(values))
         return largest, float(np.nanmin(fewest))
 
+    def _rhat(self, values: np.ndarray) -> np.ndarray:
+        if self._superchains is None:
+            return rhat(values)
+        return nested_rhat(values, side_by_side(self._superchains, values.shape[0]))
+
     def precise(self, ess: float) -> bool:
         """Whether the precision would pass in a diagnosis with this ESS threshold."""
         summary = summarise(
@@ -88,6 +98,7 @@ class FunctionHistory:
             rhat_threshold=1.01,
             rhat_limit=1.1,
             ess_limit=ess,
+            superchains=self._superchains,
             precision=True,
             probabilities=self._probabilities,
         )

@@ -64,10 +64,13 @@ class Watch:
     Args:
         probe: where function values are kept, or None.
         standardisation: of the targets, or None.
+        superchains: of the run, or None.
     """
 
-    def __init__(self, probe: Probe | None, standardisation: Any) -> None:
-        self._history = None if probe is None else FunctionHistory()
+    def __init__(
+        self, probe: Probe | None, standardisation: Any, superchains: int | None = None
+    ) -> None:
+        self._history = None if probe is None else FunctionHistory(superchains)
         self._scores = (
             None if probe is None or probe.y is None else RunningScores(probe, standardisation)
         )

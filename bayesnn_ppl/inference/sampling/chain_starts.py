@@ -12,13 +12,13 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_sample, init_to_uniform
 
-from bayesnn_ppl.core.arguments import near_misses
+from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.modeling.discrete_latents import constrained
 from bayesnn_ppl.modeling.network_initialisers import check_initialised, initialised_sites
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["ShapesFirst", "explain_faults", "network_sites", "resolve_start"]
+__all__ = ["ShapesFirst", "check_starts", "explain_faults", "network_sites", "resolve_start"]
 
 _TRIED = {"drawn": "in 100 draws. ", "network": "where the network's initialisers put them. "}
 
@@ -69,6 +69,35 @@ class ShapesFirst:
 
 def _by_strategy(site: Any = None, *, values: Mapping[str, Any], strategy: Any) -> Any:
     return strategy(site)
+
+
+def check_starts(kernel: Any, init: Any, chains: int, superchains: Any) -> None:
+    """ValueError or TypeError where chains cannot start as they are asked to."""
+    name = type(kernel).__name__
+    if init is not None and getattr(kernel, "starts_from_prior", False):
+        raise ValueError(
+            f"{name} goes from draws of the prior to the posterior, and {init!r} is another "
+            "start. Leave `init` out."
+        )
+    if superchains is None:
+        return
+    count = integer(superchains, "`superchains`", at_least=2)
+    if getattr(kernel, "superchains", None) is not None:
+        raise ValueError(
+            f"The superchains of {name} are its runs: leave `superchains` out, and give the "
+            "kernel `runs`."
+        )
+    if chains % count:
+        raise ValueError(
+            f"{chains} chains are not {count} superchains of one size. Ask for "
+            f"{count * max(1, round(chains / count))} chains, say."
+        )
+    if init is not None and init != "network":
+        raise ValueError(
+            "With `superchains` each group starts at a point drawn for it: `init` is None or "
+            '"network". To choose the points give `init` the same one for all chains of a '
+            "group, and pass `superchains` to `diagnose`."
+        )
 
 
 def resolve_start(

@@ -38,8 +38,8 @@ class Program:
     """Compiled functions on arrays whose leading axis is the chain.
 
     Attributes:
-        start: `(keys, values, data) -> (state, z, faults, started)`; the last is the latent
-            sites' constrained values, and function values at the probe inputs, by group.
+        start: `((keys, start keys), values, data) -> (state, z, faults, started)`; the last is
+            the latent sites' constrained values, and function values at the probe inputs, by group.
         advance: `(state, data, keys, (first, draws, thinning)) -> (state, groups)`; groups are
             those of the posterior's tree, variable -> buffer with leading axes (chain, block), of
             which only the first `draws` entries are written. `keys`, one a chain, and `first`, the
@@ -120,7 +120,7 @@ def _compile(
         rows = (*blocks.rows(settings, x, y), probe)
     counts = replicate([np.int32(1)] * count, mesh)
     try:
-        state_shape, position, *_ = jax.eval_shape(start, keys, values, data)
+        state_shape, position, *_ = jax.eval_shape(start, (keys, keys), values, data)
     except (AssertionError, ValueError) as error:  # NumPyro's kernels refuse before compilation
         raise ValueError(
             f"The kernel {type(settings.kernel).__name__} refuses this run of {settings.chains} "
@@ -147,7 +147,9 @@ def _compile(
         sharding = NamedSharding(mesh, P("chain"))
     known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
     start_compiled = compiled(
-        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(keys, values, data),
+        jax.jit(start, out_shardings=(sharding, known, known, known)).lower(
+            (keys, keys), values, data
+        ),
         float64=settings.float64,
         # It runs once: on a CPU, optimising it takes longer than it can ever save.
         options={"xla_backend_optimization_level": 0} if on_cpu else None,

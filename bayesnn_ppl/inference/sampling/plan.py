@@ -1,6 +1,5 @@
 """What a run needs, checked before anything is compiled."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +8,7 @@ import jax
 import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import integer, natural
+from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
 from bayesnn_ppl.inference.runtime.device_placement import place_chains
@@ -17,7 +16,7 @@ from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.runtime.provenance import describe_common, kept, kernel_settings
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
-from bayesnn_ppl.inference.sampling.chain_starts import network_sites, resolve_start
+from bayesnn_ppl.inference.sampling.chain_starts import check_starts, network_sites, resolve_start
 from bayesnn_ppl.inference.sampling.process_share import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sampling.traced_functions import Settings, rows_at_once
 from bayesnn_ppl.inference.sampling.training_rows import HeldRows, StreamedRows, open_rows
@@ -28,6 +27,7 @@ from bayesnn_ppl.modeling.contract import (
     check_task,
     inspect_model,
 )
+from bayesnn_ppl.modeling.temperature import warn_of_cold_latents
 from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
@@ -45,6 +45,7 @@ class SampleInputs(RunInputs):
     chains: int = 4
     first_chain: int = 0
     chain_method: str = "parallel"
+    superchains: int | None = None
     init: Any = None
     thinning: int = 1
     until: Mapping[str, Any] | None = None
@@ -94,6 +95,17 @@ class Plan:
         numbers = np.arange(first, first + settings.chains, dtype=np.uint32)
         return _fold_in(jax.random.key(inputs.seed), numbers)
 
+    def start_keys(self) -> jax.Array:
+        """The key of each chain's start: that of the first chain of its superchain."""
+        keys, groups = self.keys(), self.inputs.superchains
+        size = 1 if groups is None else len(keys) // groups
+        return keys if size == 1 else keys[np.arange(len(keys)) // size * size]
+
+    @property
+    def superchains(self) -> int | None:
+        """How many groups there are of chains that depend on each other, if there are."""
+        return self.inputs.superchains or getattr(self.settings.kernel, "superchains", None)
+
     def on_targets(self, y: np.ndarray, seed: int) -> "Plan":
         """The plan on other targets for the same held inputs, with another seed."""
         return replace(self, rows=replace(self.rows, y=y), inputs=replace(self.inputs, seed=seed))
@@ -115,6 +127,7 @@ class Plan:
                     "draws": 0,
                     "chains": inputs.chains,
                     **({"first_chain": inputs.first_chain} if inputs.first_chain else {}),
+                    **({"superchains": self.superchains} if self.superchains else {}),
                     "processes": self.share.team.count,
                     "thinning": inputs.thinning,
                     "seed": inputs.seed,
@@ -155,6 +168,7 @@ def make_plan(given: SampleInputs) -> Plan:
         seed=integer(given.seed, "`seed`", at_least=0, below=2**32),
     )
     chains, init, keep = inputs.chains, inputs.init, inputs.keep
+    check_starts(kernel, init, chains, inputs.superchains)
     rows = open_rows(inputs.x, inputs.y, kernel, init, float64=float64)
     until = Until.parse(inputs.until)
     # Set either way: the caller's own setting is not part of what is compiled.
@@ -172,7 +186,7 @@ def make_plan(given: SampleInputs) -> Plan:
         _check_noise(kernel, summary)
         if summary.discrete:
             rows = replace(rows, y=rows.y.astype(np.int32))
-        _warn_of_cold_latents(summary)
+        warn_of_cold_latents(summary)
         trainer = init if callable(getattr(init, "starts", None)) else None
         check_sharing(kernel, trainer)
         networks: tuple[str, ...] = ()
@@ -275,15 +289,3 @@ def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
             "trace. Give the kernel the temperature, and the model as it was before `cold`."
         )
     return replace(summary, posterior_temperature=temperature)
-
-
-def _warn_of_cold_latents(summary: ModelSummary) -> None:
-    # Integers are what they are in any parametrisation.
-    others = natural(set(summary.latents) - summary.parameters - set(summary.discrete_latents))
-    if summary.posterior_temperature != 1.0 and others:
-        warnings.warn(
-            f"The posterior at temperature {summary.posterior_temperature} depends on how the "
-            "model is parametrised, because it has latent sites besides network parameters: "
-            f"{others}. Fix them, or temper the likelihood alone with `tempered(T)`.",
-            stacklevel=3,
-        )

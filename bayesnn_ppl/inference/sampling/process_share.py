@@ -104,7 +104,7 @@ def check_sharing(kernel: Any, trainer: Any) -> None:
         _check_apart(kernel, trainer, f"{team.count} processes")
 
 
-def check_cluster(kernel: Any, trainer: Any, out: Any) -> None:
+def check_cluster(kernel: Any, trainer: Any, out: Any, superchains: int | None = None) -> None:
     """Refuse what workers of a cluster cannot do.
 
     Raises:
@@ -121,6 +121,11 @@ def check_cluster(kernel: Any, trainer: Any, out: Any) -> None:
             "one of the two out."
         )
     _check_apart(kernel, trainer, "workers of a cluster")
+    if superchains is not None:
+        raise ValueError(
+            "Workers of a cluster draw the start of each chain by itself, and `superchains` wants "
+            "one for each group. Leave one of the two out."
+        )
 
 
 def _check_apart(kernel: Any, trainer: Any, who: str) -> None:

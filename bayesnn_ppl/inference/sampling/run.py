@@ -85,7 +85,7 @@ class Run:
         self._settings, self._program, self._feed = plan.settings, program, feed
         probe, mesh = plan.probe, plan.settings.mesh
         self._probe = replicate((None if probe is None else (probe.x, probe.y)), mesh)
-        self._watch = Watch(probe, plan.rows.standardisation)
+        self._watch = Watch(probe, plan.rows.standardisation, plan.superchains)
         self._predictive_keys = replicate(plan.keys(_PREDICTIVE), mesh)
         self._data = (program.place(plan.rows.x), program.place(plan.rows.y))
         self._bar, self._loop, self._sink = bar, BlockLoop(bar, callback), sink
@@ -120,7 +120,8 @@ class Run:
         """Put every chain at its start; RuntimeError when one has no finite density."""
         plan = self._plan
         with self._timed("start"):
-            keys, values = replicate((plan.keys(), dict(plan.values)), self._settings.mesh)
+            given = ((plan.keys(), plan.start_keys()), dict(plan.values))
+            keys, values = replicate(given, self._settings.mesh)
             state, z, faults, started = self._program.start(
                 keys, values, (*self._data, self._probe)
             )

@@ -43,6 +43,7 @@ def sample(
     warmup: int,
     draws: int,
     chains: int = 4,
+    superchains: int | None = None,
     seed: int = 0,
     chain_method: str = "parallel",
     mesh: Mesh | None = None,
@@ -76,6 +77,9 @@ def sample(
         chains: number of chains.
         seed: of all randomness; the same seed on the same machine, with as many processor cores,
             gives bit-for-bit identical draws.
+        superchains: None: every chain has a start of its own. K: chains are in K groups of equal
+            size, side by side, and those of a group have one start. Then `until` and `diagnose`
+            take the nested R-hat, by which chains may be many and short (`nested_rhat`).
         chain_method: "parallel" spreads chains over the devices of the mesh; "vectorized" runs
             them in lockstep, and "sequential" one after another, on one device.
         mesh: for "parallel", from `device_mesh(chain, data)`; by default as many local devices
@@ -139,6 +143,7 @@ def sample(
             y=y,
             warmup=warmup,
             chains=chains,
+            superchains=superchains,
             seed=seed,
             chain_method=chain_method,
             mesh=mesh,
@@ -152,7 +157,7 @@ def sample(
     )
     warn_beyond_prior(kernel.model, plan.rows.x, plan.rows.y, plan.summary, float64=float64)
     if cluster is not None:
-        check_cluster(kernel, plan.trainer, out)
+        check_cluster(kernel, plan.trainer, out, superchains)
     if out is None:
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)

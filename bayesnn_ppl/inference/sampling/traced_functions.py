@@ -69,8 +69,8 @@ def chain_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..
     """`start` and `advance` for kernels that run one chain: manual over the mesh's chain axis."""
     started = partial(start_groups, settings.kernel.model, settings.discrete)
 
-    def start_one(key: Any, values: Any, data: Data) -> Any:
-        key, z, faults = _position(settings, key, values, *data[:2])
+    def start_one(keys: Any, values: Any, data: Data) -> Any:
+        key, z, faults = _position(settings, keys, values, *data[:2])
         state = fresh_kernel(settings.kernel).init(key, settings.warmup, z, data[:2], {})
         return state, z, faults, started(*data, z)
 
@@ -158,9 +158,13 @@ def rows_at_once(kernel: Any) -> int | None:
     return getattr(kernel, "batch_size", None) or getattr(kernel, "rows_at_once", None)
 
 
-def _position(settings: Settings, key: Any, values: Any, x: Any, y: Any) -> Any:
-    """A starting point in unconstrained space, and what is not finite there."""
-    key, draw_key = jax.random.split(key)
+def _position(settings: Settings, keys: Any, values: Any, x: Any, y: Any) -> Any:
+    """The chain's key, a starting point in unconstrained space, and what is not finite there.
+
+    Of the two keys the first is the chain's own. The point depends on the second alone, which
+    chains of one superchain share.
+    """
+    key, draw_key = jax.random.split(keys[0])[0], jax.random.split(keys[1])[1]
     rows = rows_at_once(settings.kernel)
     args = (x, y) if rows is None else (x[:rows], y[:rows])
     model = clean(settings.kernel.model)

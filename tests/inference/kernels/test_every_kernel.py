@@ -24,8 +24,15 @@ from bayesnn_ppl.inference.kernels import (
     Langevin,
     ParallelTempering,
     RandomWalk,
+    TemperedSMC,
 )
-from bayesnn_ppl.inference.kernels.full_batch import chees, hmc, mclmc, parallel_tempering
+from bayesnn_ppl.inference.kernels.full_batch import (
+    chees,
+    hmc,
+    mclmc,
+    parallel_tempering,
+    tempered_smc,
+)
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import (
     MetropolisKernel,
     MetropolisState,
@@ -51,6 +58,7 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
         lambda: ParallelTempering(LINEAR, temperatures=(1.0, 3.0), num_leapfrogs=4),
         METHODS[:2],
     ),
+    "TemperedSMC": (lambda: TemperedSMC(LINEAR, runs=1, max_leapfrogs=5), ["vectorized"]),
     "SGHMC": (
         lambda: SGHMC(LINEAR, preconditioner=RMSProp(), **SMALL_STEPS | {"step_size": 1e-2}),
         METHODS,
@@ -80,7 +88,7 @@ def test_numpyro_runs_it(regression, name):
 def test_a_stopped_run_resumes_bit_for_bit(regression, tmp_path, name):
     kernel = KERNELS[name][0]()
     settings = dict(warmup=40, draws=600, chains=2, seed=3, progress=False)
-    if name == "ChEES":
+    if kernel.is_ensemble_kernel:
         settings["chain_method"] = "vectorized"
     whole = bnn.sample(kernel, *regression, **settings)
 
@@ -140,6 +148,8 @@ REFUSED = [
     (ParallelTempering, {"num_leapfrogs": 0}, "num_leapfrogs"),
     (ParallelTempering, {"step_size": 0}, "step_size"),
     (ParallelTempering, {"target_accept": 1.0}, "target_accept"),
+    *[(TemperedSMC, {name: 0}, name) for name in ("runs", "moves", "max_leapfrogs")],
+    *[(TemperedSMC, {name: 1.0}, name) for name in ("effective_share", "target_accept")],
     (SGHMC, dict(batch_size=4), "one of two ways"),
     (SGHMC, dict(batch_size=4, step_size=1e-4, learning_rate=1e-2), "one of two ways"),
     (SGHMC, STEP | {"momentum_decay": 1.0}, "momentum_decay"),
@@ -201,6 +211,7 @@ STATES = {
     hmc.HMC: hmc.HMCState,
     chees.ChEES: chees.ChEESState,
     parallel_tempering.ParallelTempering: parallel_tempering.ParallelTemperingState,
+    tempered_smc.TemperedSMC: tempered_smc.TemperedSMCState,
     mclmc.MCLMC: mclmc.MCLMCState,
     MetropolisKernel: MetropolisState,
     StochasticGradientKernel: StochasticGradientState,

@@ -12,7 +12,7 @@ _RARE = 0.1  # a region that takes this share of the starts
 
 
 def judge_exploration(
-    chains: int, starts: Mapping[str, Any], *, functions: bool = True
+    chains: int, starts: Mapping[str, Any], *, functions: bool = True, what: str = "chains"
 ) -> Judgement:
     """Were there four chains or more, and did they start at least as far apart as draws are?
 
@@ -26,6 +26,7 @@ def judge_exploration(
             are not known.
         functions: whether function values of the draws are known, which the starts could be
             compared with.
+        what: what they are called: "superchains", where chains that share a start count once.
     """
     missed = (
         f"a region that takes one start in ten is missed by {_all(chains)} in "
@@ -48,12 +49,12 @@ def judge_exploration(
         "underdispersed": "starts closer together than draws",
         "not judged": "starts not known" if functions else "functions at the starts not known",
     }[spread]
-    figure = f"{chains} chains, {known}: {missed}"
+    figure = f"{chains} {what}, {known}: {missed}"
     if spread == "underdispersed":
         return Judgement(
             "exploration",
             "not judged",
-            f"{chains} chains, starts closer together than draws: R-hat cannot see modes that all "
+            f"{chains} {what}, starts closer together than draws: R-hat cannot see modes that all "
             "of them missed",
             (starts["sentence"],),
         )
@@ -70,7 +71,7 @@ def judge_exploration(
             )
         return Judgement("exploration", "not judged", figure, (sentence,))
     if chains < _CHAINS:
-        sentence = f"{chains} chains are too few: {missed}. Run at least {_CHAINS}."
+        sentence = f"{chains} {what} are too few: {missed}. Run at least {_CHAINS}."
         return Judgement("exploration", "not judged", figure, (sentence,))
     return Judgement("exploration", "passed", figure)
 

@@ -38,7 +38,7 @@ def judge_mixing(
         found = _function_space(judged, sampler, limits)
         findings += found
         largest, smallest = max(s["rhat_max"] for s in judged), min(map(fewest, judged))
-        rhat = "" if math.isnan(largest) else f"largest R-hat {largest:.3f}, "
+        rhat = "" if math.isnan(largest) else f"largest {_rhat_of(sampler)} {largest:.3f}, "
         figure = (
             f"{rhat}smallest ESS {smallest:.0f} of "
             f"{sum(s['judged'] for s in judged)} function outputs"
@@ -116,7 +116,7 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
     count = sum(summary["judged"] for summary in judged)
     scarce = min(judged, key=fewest)
     smallest = fewest(scarce)
-    largest, agree, usable = float("nan"), True, True
+    largest, agree, usable, rhat_name = float("nan"), True, True, _rhat_of(sampler)
     if sampler["chains"] > 1:
         worst = max(judged, key=lambda summary: summary["rhat_max"])
         largest, where = worst["rhat_max"], worst["worst"][0]["name"]
@@ -130,16 +130,17 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
                 (
                     "failed",
                     f"{f'Only {percent(within)}' if within else 'None'} of the {count} function "
-                    f"outputs have R-hat below {limits.rhat_limit:g} (largest {largest:.3g}, at "
-                    f"{where}): the chains do not give the same predictions.",
+                    f"outputs have {rhat_name} below {limits.rhat_limit:g} "
+                    f"(largest {largest:.3g}, at {where}): the chains do not give the same "
+                    "predictions.",
                 )
             )
         elif not agree:
             found.append(
                 (
                     "approximate",
-                    f"Only {percent(below)} of the {count} function outputs have R-hat below "
-                    f"{limits.rhat_threshold:g}; the largest is {largest:.3f}, at {where}. "
+                    f"Only {percent(below)} of the {count} function outputs have {rhat_name} "
+                    f"below {limits.rhat_threshold:g}; the largest is {largest:.3f}, at {where}. "
                     "The chains differ a little more than their length explains. Run longer.",
                 )
             )
@@ -161,7 +162,7 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
         )
     elif agree:
         rhat = (
-            f"R-hat below {limits.rhat_threshold:g} (largest {largest:.3f}) and "
+            f"{rhat_name} below {limits.rhat_threshold:g} (largest {largest:.3f}) and "
             if not math.isnan(largest)
             else ""
         )
@@ -173,6 +174,10 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
             )
         )
     return found
+
+
+def _rhat_of(sampler: Summary) -> str:
+    return "R-hat" if sampler.get("superchains") is None else "nested R-hat"
 
 
 def _apart(sampler: Summary) -> list[Finding]:

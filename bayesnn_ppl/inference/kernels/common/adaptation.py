@@ -10,6 +10,7 @@ __all__ = [
     "DualAveraging",
     "Mass",
     "RunningVariance",
+    "adam_step",
     "check_mass",
     "collected",
     "inverse_mass_of",
@@ -18,6 +19,8 @@ __all__ = [
 ]
 
 Mass = Literal["identity", "diagonal", "fisher"]
+
+_SQUARES_DECAY = 0.95
 
 
 class DualAveraging(NamedTuple):
@@ -98,6 +101,23 @@ def search_step_size(log_ratio: Callable[[Any], Any], step_size: Any, *, wanted:
 
     carry = (step_size, jnp.ones_like(step_size), ~jnp.asarray(wanted), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(lambda carry: ~carry[2] & (carry[3] < 51), crosses, carry)[0]
+
+
+def adam_step(gradient: Any, squares: Any, updates: Any, rate: float) -> tuple[Any, Any, Any]:
+    """How far Adam moves a scalar up a gradient, and what it remembers: squares and updates.
+
+    Without momentum, and with squares remembered for twenty updates, as ChEES has it.
+    """
+    # A gradient whose square overflows would stop Adam for good.
+    useful = jnp.isfinite(gradient**2) & (gradient != 0)
+    gradient = jnp.where(useful, gradient, 0.0)
+    updates = updates + useful
+    squares = jnp.where(
+        useful, _SQUARES_DECAY * squares + (1 - _SQUARES_DECAY) * gradient**2, squares
+    )
+    mean_square = squares / (1 - _SQUARES_DECAY ** jnp.maximum(updates, 1))
+    tiny = jnp.finfo(gradient.dtype).tiny
+    return rate * gradient / jnp.sqrt(jnp.maximum(mean_square, tiny)), squares, updates
 
 
 class RunningVariance(NamedTuple):

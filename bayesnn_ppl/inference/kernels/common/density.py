@@ -1,7 +1,8 @@
 """The log density of a model, as a function of one vector of unconstrained coordinates."""
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,9 +14,11 @@ from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
-__all__ = ["Density", "Terms", "log_ratio", "potential_energy"]
+__all__ = ["Density", "Terms", "jacobian_sites", "log_ratio", "potential_energy"]
 
 type Terms = dict[str, Any]
+
+_JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,12 @@ class Density:
             return potential_energy(terms), terms
 
         return jax.grad(potential, has_aux=True)(vector)
+
+
+def jacobian_sites(terms: Iterable[str], latents: Collection[str]) -> set[str]:
+    """The names among those of the terms by which NumPyro adds the Jacobians of latent sites."""
+    found = {name: _JACOBIAN.search(name) for name in terms}
+    return {name for name, match in found.items() if match and match[1] in latents}
 
 
 def potential_energy(terms: Terms) -> Any:

@@ -3,6 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 import jax
@@ -57,6 +58,8 @@ class ModelKernel(MCMCKernel):
         step_arguments: those of which one must be given, where a step has several names.
         least_chains: how many chains there must be.
         learns_trajectory_length: whether the warm-up finds it, where it is not given.
+        starts_from_prior: whether chains must start at draws from the prior.
+        usual_run: the settings of a run, such as `chains`, where a shell's usual ones do not fit.
     """
 
     accept_step: bool = False
@@ -64,6 +67,8 @@ class ModelKernel(MCMCKernel):
     step_arguments: tuple[str, ...] = ()
     least_chains: int = 1
     learns_trajectory_length: bool = False
+    starts_from_prior: bool = False
+    usual_run: Mapping[str, int] = MappingProxyType({})
 
     def __init__(
         self,
@@ -95,6 +100,11 @@ class ModelKernel(MCMCKernel):
         Others are "BAOAB", "OBABO", "symplectic Euler" and "thermostat".
         """
         return "none"
+
+    @property
+    def superchains(self) -> int | None:
+        """How many groups of chains side by side know nothing of each other; None: all chains."""
+        return None
 
     @property
     def needs_all_rows(self) -> str | None:

@@ -11,9 +11,9 @@ from numpyro.infer import init_to_uniform
 from numpyro.util import is_prng_key
 
 from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import Decision, fraction, metropolis
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import Mass, check_mass, collected
-from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
@@ -23,6 +23,7 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     shared_acceptance,
     van_der_corput,
 )
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, ensemble_step
 
 __all__ = ["ChEES", "ChEESState"]
 
@@ -219,32 +220,24 @@ class ChEES(ModelKernel):
         momenta = jax.random.normal(momentum_key, points.shape, points.dtype)
         uniform = jax.random.uniform(accept_key, points.shape[:1], points.dtype)
 
-        proposal, new_momenta, gradient, terms = _leapfrog(
-            points, momenta, state.gradient, density, step * learned.scale, leapfrogs
+        start = Point(points, state.gradient, state.terms)
+        end, momenta_after, proposal = ensemble_step(
+            start, momenta, uniform, density, drift=step * learned.scale, leapfrogs=leapfrogs
         )
-        # The difference of squares as a product: coordinate by coordinate, before the sum.
-        kinetic_losses = 0.5 * (momenta - new_momenta) * (momenta + new_momenta)
-        ratio = jax.vmap(log_ratio)(terms, state.terms, kinetic_losses)
-        decision = jax.vmap(metropolis)(ratio, uniform)
-        choose = jax.vmap(Decision.choose)
-        points_after, momenta_after, gradient, terms = choose(
-            decision,
-            (proposal, new_momenta, gradient, terms),
-            (points, momenta, state.gradient, state.terms),
-        )
-        potential = jax.vmap(potential_energy)(terms)
+        decision = proposal.decision
+        potential = jax.vmap(potential_energy)(end.terms)
 
         adapted = adapt(
             learned,
             chees_gradient(
                 points / learned.scale,
-                proposal / learned.scale,
-                new_momenta,
+                proposal.vector / learned.scale,
+                proposal.momentum,
                 leapfrogs * step,
                 decision.accept_prob,
             ),
-            shared_acceptance(decision.accept_prob, jnp.isfinite(ratio)),
-            collected(self._mass, points_after, gradient),
+            shared_acceptance(decision.accept_prob, jnp.isfinite(proposal.log_ratio)),
+            collected(self._mass, end.vector, end.gradient),
             state.iteration,
             mass=self._mass,
             num_warmup=self._num_warmup or 0,
@@ -257,9 +250,9 @@ class ChEES(ModelKernel):
         )
         chains = points.shape[:1]
         return ChEESState(
-            z=jax.vmap(density.unravel)(points_after),
-            gradient=gradient,
-            terms=terms,
+            z=jax.vmap(density.unravel)(end.vector),
+            gradient=end.gradient,
+            terms=end.terms,
             rng_key=key,
             iteration=state.iteration + 1,
             adaptation=adaptation,
@@ -273,26 +266,3 @@ class ChEES(ModelKernel):
                 "trajectory_length": jnp.broadcast_to(leapfrogs * step, chains),
             },
         )
-
-
-def _leapfrog(
-    points: Any, momenta: Any, gradients: Any, density: Density, drift: Any, leapfrogs: Any
-) -> tuple[Any, Any, Any, Terms]:
-    """The ends of trajectories of (chain, d) points: positions, momenta, ∇U, terms of log p.
-
-    In units where p ~ N(0, I), with s² the inverse mass and `drift` = ε s,
-
-        p ← p - ½ε s ∇U(θ),   θ ← θ + ε s p,   p ← p - ½ε s ∇U(θ),
-
-    where half steps of the momentum that meet are one step.
-    """
-
-    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-        points, momenta = carry
-        momenta = momenta - drift * jax.vmap(density.gradient)(points)
-        return points + drift * momenta, momenta
-
-    momenta = momenta - 0.5 * drift * gradients
-    points, momenta = jax.lax.fori_loop(1, leapfrogs, step, (points + drift * momenta, momenta))
-    gradients, terms = jax.vmap(density.gradient_and_terms)(points)
-    return points, momenta - 0.5 * drift * gradients, gradients, terms

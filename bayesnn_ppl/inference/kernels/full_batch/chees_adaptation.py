@@ -11,6 +11,7 @@ from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     Mass,
     RunningVariance,
+    adam_step,
     inverse_mass_of,
     variance_windows,
 )
@@ -24,7 +25,6 @@ __all__ = [
     "with_draws",
 ]
 
-_ADAM_DECAY = 0.95  # the paper's: no momentum, and squares remembered for twenty draws
 _LEAST_WEIGHT = 1e-4  # a proposal accepted more rarely tells nothing, and may be astronomic
 _SHARE_WITH_WINDOWS = 0.7  # of the warm-up; the rest is for the trajectory at the last variances
 
@@ -142,21 +142,10 @@ def adapt(
         mass, num_warmup, target_accept, learning_rate, max_leapfrogs: the kernel's.
     """
     step_size = learned.step.step_size
-    # A gradient whose square overflows would stop Adam for good.
-    useful = jnp.isfinite(gradient**2) & (gradient != 0)
-    gradient = jnp.where(useful, gradient, 0.0)
-    updates = learned.updates + useful
-    squares = jnp.where(
-        useful,
-        _ADAM_DECAY * learned.squares + (1 - _ADAM_DECAY) * gradient**2,
-        learned.squares,
-    )
-    mean_square = squares / (1 - _ADAM_DECAY ** jnp.maximum(updates, 1))
-    tiny = jnp.finfo(gradient.dtype).tiny
-    change = learning_rate * gradient / jnp.sqrt(jnp.maximum(mean_square, tiny))
+    change, squares, updates = adam_step(gradient, learned.squares, learned.updates, learning_rate)
     # A step that is accepted is shorter than the posterior is wide: no need to begin below it.
     floor = jnp.where(acceptance > 0.5 * target_accept, jnp.log(step_size), -jnp.inf)
-    ceiling = jnp.log(jnp.maximum(step_size, tiny) * max_leapfrogs)
+    ceiling = jnp.log(jnp.maximum(step_size, jnp.finfo(step_size.dtype).tiny) * max_leapfrogs)
     log_length = jnp.clip(learned.log_length + change, floor, jnp.maximum(ceiling, floor))
     weight = jnp.maximum(updates, 1) ** -0.5
     averaged = weight * log_length + (1 - weight) * learned.averaged_log_length

@@ -11,7 +11,14 @@ from bayesnn_ppl.inference.kernels.common.acceptance import Decision, metropolis
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.modeling.temperature import positive_temperature
 
-__all__ = ["Point", "hmc_proposal", "hmc_step", "izmailov_trajectory"]
+__all__ = [
+    "Point",
+    "Proposal",
+    "ensemble_step",
+    "hmc_proposal",
+    "hmc_step",
+    "izmailov_trajectory",
+]
 
 
 class Point(NamedTuple):
@@ -116,3 +123,67 @@ def hmc_step(
     # Momenta at the two ends of a rejected trajectory differ: |p|²_M = |ξ|² at its start.
     kinetic = decision.choose(kinetic, 0.5 * jnp.sum(noise**2))
     return point, potential_energy(point.terms) + kinetic, decision
+
+
+class Proposal(NamedTuple):
+    """The ends of the trajectories of several chains, and what became of them.
+
+    Attributes:
+        vector, momentum: θ' and p', shape (chain, d), in units where p ~ N(0, I).
+        log_ratio: H(θ, p) - H(θ', p'), shape (chain,).
+        decision: each of shape (chain,).
+    """
+
+    vector: Any
+    momentum: Any
+    log_ratio: Any
+    decision: Decision
+
+
+def ensemble_step(
+    start: Point, momenta: Any, uniform: Any, density: Density, *, drift: Any, leapfrogs: Any
+) -> tuple[Point, Any, Proposal]:
+    """One draw of every chain, after trajectories of equally many leapfrogs for all.
+
+    Args:
+        start: of each chain: leading axis chain.
+        momenta: p, standard normal, shape (chain, d).
+        uniform: uniform on [0, 1), shape (chain,).
+        density: U.
+        drift: ε s, with s² the inverse mass; shape () or (d,).
+        leapfrogs: L ≥ 1, shape ().
+
+    Returns:
+        `(point, momenta, proposal)`: where each chain is now, with what momentum (chain, d), and
+        what it was offered.
+    """
+    end, moving = ensemble_trajectory(start, momenta, density, drift, leapfrogs)
+    # The difference of squares as a product: coordinate by coordinate, before the sum.
+    kinetic_losses = 0.5 * (momenta - moving) * (momenta + moving)
+    ratio = jax.vmap(log_ratio)(end.terms, start.terms, kinetic_losses)
+    decision = jax.vmap(metropolis)(ratio, uniform)
+    point, kept = jax.vmap(Decision.choose)(decision, (end, moving), (start, momenta))
+    return point, kept, Proposal(end.vector, moving, ratio, decision)
+
+
+def ensemble_trajectory(
+    start: Point, momenta: Any, density: Density, drift: Any, leapfrogs: Any
+) -> tuple[Point, Any]:
+    """The ends of trajectories of (chain, d) points, and the momenta there.
+
+    In units where p ~ N(0, I), with s² the inverse mass and `drift` = ε s,
+
+        p ← p - ½ε s ∇U(θ),   θ ← θ + ε s p,   p ← p - ½ε s ∇U(θ),
+
+    where half steps of the momentum that meet are one step.
+    """
+
+    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        vectors, moving = carry
+        moving = moving - drift * jax.vmap(density.gradient)(vectors)
+        return vectors + drift * moving, moving
+
+    moving = momenta - 0.5 * drift * start.gradient
+    vectors, moving = jax.lax.fori_loop(1, leapfrogs, step, (start.vector + drift * moving, moving))
+    gradients, terms = jax.vmap(density.gradient_and_terms)(vectors)
+    return Point(vectors, gradients, terms), moving - 0.5 * drift * gradients

@@ -1,6 +1,5 @@
 """Parallel tempering: hot replicas of the posterior carry a chain from mode to mode."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,14 +12,18 @@ from numpyro.infer import init_to_uniform
 from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import DualAveraging
-from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
+from bayesnn_ppl.inference.kernels.common.density import (
+    Density,
+    Terms,
+    jacobian_sites,
+    log_ratio,
+    potential_energy,
+)
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_step
 
 __all__ = ["ParallelTempering", "ParallelTemperingState", "Rung", "exchange"]
-
-_JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,7 @@ class Rung(Density):
 
     def parts(self, terms: Terms, vector: Any) -> tuple[Terms, Terms]:
         """The terms of the model's own sites, and those of the Jacobians."""
-        latents = self.unravel(vector)
-        found = {name: _JACOBIAN.search(name) for name in terms}
-        jacobians = {name for name, match in found.items() if match and match[1] in latents}
+        jacobians = jacobian_sites(terms, self.unravel(vector))
         return (
             {name: term for name, term in terms.items() if name not in jacobians},
             {name: term for name, term in terms.items() if name in jacobians},
