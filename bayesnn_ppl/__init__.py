@@ -8,7 +8,10 @@ it `bayesnn --help`) costs next to nothing.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from bayesnn_ppl.core.compilation_cache import keep_compiled_programs
 
 __version__ = "0.1.0"
 
@@ -137,6 +140,10 @@ __all__ = [
     "tempered",
     "training_key",
 ]
+
+
+if "ipykernel" in sys.modules:  # a notebook compiles the same programs each time it is opened
+    keep_compiled_programs()
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
-from bayesnn_ppl.cli.shared.compilation_cache import is_about_an_entry, keep_compiled_programs
 from bayesnn_ppl.cli.shared.output import note, print_error
 from bayesnn_ppl.core.arguments import near_misses
+from bayesnn_ppl.core.compilation_cache import is_about_an_entry, keep_compiled_programs
 
 __all__ = ["main"]
 

@@ -1,4 +1,4 @@
-"""Compiled programs, kept from one command to the next in the user's cache folder.
+"""Compiled programs of commands and notebooks, kept in the user's cache folder.
 
 JAX names an entry by the program, the compiler's options, its own version and the device, so an
 entry of another version is never met. Its own bound on the folder's size needs a package that is
@@ -20,8 +20,8 @@ _ABOUT = " persistent compilation cache entry for '"
 def keep_compiled_programs() -> Path | None:
     """Tell JAX, before it compiles, to keep compiled programs in the user's cache folder.
 
-    Nothing is changed where JAX_COMPILATION_CACHE_DIR names a folder. One that cannot be written
-    costs the cache and no more.
+    Nothing is changed where JAX_COMPILATION_CACHE_DIR is set: to a folder, or to nothing, which
+    is no cache. A folder that cannot be written costs the cache and no more.
 
     Returns:
         The folder; None where nothing was changed.

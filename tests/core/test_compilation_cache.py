@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl import load
-from bayesnn_ppl.cli.shared import compilation_cache
-from bayesnn_ppl.cli.shared.compilation_cache import is_about_an_entry, keep_compiled_programs
+from bayesnn_ppl.core import compilation_cache
+from bayesnn_ppl.core.compilation_cache import is_about_an_entry, keep_compiled_programs
 
 CHOSEN = "JAX_COMPILATION_CACHE_DIR"
 READING = "Error reading persistent compilation cache entry for 'jit_advance': error: no header"
@@ -85,6 +85,19 @@ def test_a_damaged_entry_is_removed_and_no_other(environment, tmp_path):
     (tmp_path / "jit_advance-1-cache").touch()
     environment[CHOSEN] = str(tmp_path)
     assert is_about_an_entry(READING) and (tmp_path / "jit_advance-1-cache").exists()
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_notebook_has_it_by_itself_and_a_script_has_not(tmp_path, kernel):
+    notebook = "sys.modules['ipykernel'] = types.ModuleType('ipykernel'); " if kernel else ""
+    code = f"import os, sys, types; {notebook}import bayesnn_ppl; print(os.environ.get('{CHOSEN}'))"
+    environment = {k: v for k, v in os.environ.items() if k != CHOSEN}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env=environment | {"XDG_CACHE_HOME": str(tmp_path)},
+    ).stdout.strip()  # fmt: skip
+    assert (found.startswith(str(tmp_path))) is kernel
+    assert kernel or found == "None"
 
 
 @pytest.mark.skipif(
