@@ -1,0 +1,1 @@
+"""The commands: each reads its settings, calls the library, and prints."""
