@@ -75,6 +75,13 @@ def test_no_merge_is_left_half_done():
     assert [str(path) for path in files() if marker.search(path.read_text(errors="ignore"))] == []
 
 
+def test_every_folder_of_modules_is_a_package():
+    """The wheel holds the packages that setuptools finds, and would lack any other folder."""
+    modules = [*(ROOT / "bayesnn_ppl").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
+    folders = {path.parent for path in modules}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
 def test_every_module_has_its_layer():
     listed = [name for layer in layers() for name in layer]
     assert len(listed) == len(set(listed))
