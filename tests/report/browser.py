@@ -50,7 +50,7 @@ def asked_for(driver):
         message["params"]["request"]["url"]
         for message in messages
         if message["method"] == "Network.requestWillBeSent"
-        and not message["params"]["documentURL"].startswith("chrome:")
+        and not message["params"]["documentURL"].startswith(("chrome:", "chrome-untrusted:"))
     ]
 
 
