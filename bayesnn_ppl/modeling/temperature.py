@@ -16,6 +16,7 @@ from numpyro.primitives import Messenger
 from bayesnn_ppl.core.arguments import natural, positive
 
 __all__ = [
+    "JACOBIAN",
     "ColdModel",
     "Model",
     "SiteWeights",
@@ -38,7 +39,7 @@ def positive_temperature(temperature: float, where: str) -> float:
         ) from None
 
 
-_JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
+JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 class _JacobianAware(Messenger):
@@ -63,7 +64,7 @@ class _JacobianAware(Messenger):
         """
         if not msg["is_observed"] or not isinstance(msg["fn"], Unit):
             return False
-        found = _JACOBIAN.search(msg["name"])
+        found = JACOBIAN.search(msg["name"])
         return found is not None and any(
             found[1] == latent or found[1].endswith(f"/{latent}") for latent in self._latents
         )

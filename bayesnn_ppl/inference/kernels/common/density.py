@@ -1,7 +1,6 @@
 """The log density of a model, as a function of one vector of unconstrained coordinates."""
 
 import functools
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +13,11 @@ from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
+from bayesnn_ppl.modeling.temperature import JACOBIAN
+
 __all__ = ["Density", "Terms", "jacobian_sites", "log_ratio", "potential_energy"]
 
 type Terms = dict[str, Any]
-
-_JACOBIAN = re.compile(r"(?:^|/)_(.+)_log_det$")
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Density:
 
 def jacobian_sites(terms: Iterable[str], latents: Collection[str]) -> set[str]:
     """The names among those of the terms by which NumPyro adds the Jacobians of latent sites."""
-    found = {name: _JACOBIAN.search(name) for name in terms}
+    found = {name: JACOBIAN.search(name) for name in terms}
     return {name for name, match in found.items() if match and match[1] in latents}
 
 

@@ -3,6 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDens
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["ModelKernel", "has_accept_step", "needs_all_rows"]
+__all__ = ["EnsembleKernel", "ModelKernel", "has_accept_step", "needs_all_rows"]
 
 _ALL_ROWS = "needs the log density of all rows"
 # Kernels of NumPyro that accept, choose from a tree, slice, or draw from a conditional, which in
@@ -188,6 +189,9 @@ class ModelKernel(MCMCKernel):
         def draw(state: Any) -> Any:
             return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
 
+        return self._move(draw, state)
+
+    def _move(self, draw: Callable[[Any], Any], state: Any) -> Any:
         return (draw if is_prng_key(state.rng_key) else jax.vmap(draw))(state)
 
     def postprocess_fn(self, model_args: tuple[Any, ...], model_kwargs: Any) -> Any:
@@ -214,6 +218,46 @@ class ModelKernel(MCMCKernel):
     @abstractmethod
     def _draw(self, state: Any, density: Density) -> Any:
         """The state one draw later."""
+
+
+class EnsembleKernel(ModelKernel):
+    """A kernel whose state holds all chains, which learn together; `_start` and `_draw` see all.
+
+    A subclass also says in `_check_ensemble` what it cannot run with. The state's `rng_key` is one
+    key for all chains.
+    """
+
+    @property
+    def is_ensemble_kernel(self) -> bool:
+        return True
+
+    def init(
+        self,
+        rng_key: Any,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple[Any, ...] = (),
+        model_kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The state of all chains; `rng_key` holds one key for each, `init_params` their points."""
+        kwargs = dict(model_kwargs or {})
+        chains = 1 if is_prng_key(rng_key) else rng_key.shape[0]
+        self._check_ensemble(chains, num_warmup, model_args, kwargs)
+        keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(rng_key)
+        z = self.bind(keys[0], num_warmup, init_params, model_args, kwargs)
+        return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
+
+    def _move(self, draw: Callable[[Any], Any], state: Any) -> Any:
+        return draw(state)
+
+    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
+        return super()._density(args, kwargs, jax.tree.map(lambda leaf: leaf[0], z))
+
+    @abstractmethod
+    def _check_ensemble(
+        self, chains: int, num_warmup: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """ValueError where so many chains, or the warm-up or the model, cannot be run."""
 
 
 def needs_all_rows(kernel: MCMCKernel) -> str | None:

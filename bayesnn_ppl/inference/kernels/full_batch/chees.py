@@ -1,20 +1,18 @@
 """ChEES-HMC: trajectory length and step size learned by all chains together."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
-from numpyro.util import is_prng_key
 
 from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import Mass, check_mass, collected
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.common.model_kernel import EnsembleKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     Adaptation,
@@ -53,7 +51,7 @@ class ChEESState(NamedTuple):
     statistics: Any
 
 
-class ChEES(ModelKernel):
+class ChEES(EnsembleKernel):
     r"""Hamiltonian Monte Carlo whose trajectory length all chains learn together.
 
     One draw: p ~ N(0, M), then L leapfrog steps of size ε, then acceptance with probability
@@ -131,20 +129,10 @@ class ChEES(ModelKernel):
         self._learning_rate = positive(learning_rate, "`learning_rate` of ChEES")
         self._mass = check_mass(mass, "ChEES")
 
-    @property
-    def is_ensemble_kernel(self) -> bool:
-        return True
-
-    def init(
-        self,
-        rng_key: Any,
-        num_warmup: int,
-        init_params: Any = None,
-        model_args: tuple[Any, ...] = (),
-        model_kwargs: Mapping[str, Any] | None = None,
-    ) -> ChEESState:
-        """The state of all chains; `rng_key` holds one key for each, `init_params` their points."""
-        if is_prng_key(rng_key) or rng_key.shape[0] < self.least_chains:
+    def _check_ensemble(
+        self, chains: int, num_warmup: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        if chains < self.least_chains:
             raise ValueError(
                 "ChEES learns from how its chains differ, and needs at least 2 of them in one "
                 "ensemble. Ask for more chains; with `numpyro.infer.MCMC` also say "
@@ -155,23 +143,6 @@ class ChEES(ModelKernel):
                 "ChEES learns the trajectory length in the warm-up, and there is none. Ask for "
                 "a warm-up, or give `trajectory_length`."
             )
-        kwargs = dict(model_kwargs or {})
-        keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(rng_key)
-        z = self.bind(keys[0], num_warmup, init_params, model_args, kwargs)
-        return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
-
-    def sample(
-        self, state: ChEESState, model_args: tuple[Any, ...], model_kwargs: Any
-    ) -> ChEESState:
-        """One draw of every chain."""
-        if self._num_warmup is None:
-            raise RuntimeError(
-                "ChEES.init must be called before sample: it says how long the warm-up is."
-            )
-        return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
-
-    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
-        return super()._density(args, kwargs, jax.tree.map(lambda leaf: leaf[0], z))
 
     def _start(self, key: Any, z: Any, density: Density) -> ChEESState:
         points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(z)

@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_sample
-from numpyro.util import is_prng_key
 
 from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.kernels.common.acceptance import fraction, select
 from bayesnn_ppl.inference.kernels.common.density import Density, potential_energy
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.common.model_kernel import EnsembleKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.common.tempering import (
     Run,
@@ -57,7 +56,7 @@ class TemperedSMCState(NamedTuple):
     statistics: Any
 
 
-class TemperedSMC(ModelKernel):
+class TemperedSMC(EnsembleKernel):
     r"""Particles from the prior to the posterior, through the powers of the likelihood.
 
     The chains are particles, in `runs` runs of N that know nothing of each other. They start at
@@ -127,23 +126,12 @@ class TemperedSMC(ModelKernel):
         self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of TemperedSMC", at_least=1)
 
     @property
-    def is_ensemble_kernel(self) -> bool:
-        return True
-
-    @property
     def superchains(self) -> int | None:
         return self._runs if self._runs > 1 else None
 
-    def init(
-        self,
-        rng_key: Any,
-        num_warmup: int,
-        init_params: Any = None,
-        model_args: tuple[Any, ...] = (),
-        model_kwargs: Mapping[str, Any] | None = None,
-    ) -> TemperedSMCState:
-        """The state of all particles: `rng_key` one key for each, `init_params` their points."""
-        chains = 1 if is_prng_key(rng_key) else rng_key.shape[0]
+    def _check_ensemble(
+        self, chains: int, num_warmup: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
         if chains < 2 * self._runs or chains % self._runs:
             raise ValueError(
                 f"TemperedSMC has {self._runs} runs of at least 2 particles, and hundreds are "
@@ -155,24 +143,7 @@ class TemperedSMC(ModelKernel):
                 "TemperedSMC goes from the prior to the posterior in the warm-up, and there is "
                 "none. Ask for a warm-up of 100, say: stages beyond those needed are used to mix."
             )
-        kwargs = dict(model_kwargs or {})
-        refuse_tempered_prior(self._model, model_args, kwargs)
-        keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(rng_key)
-        z = self.bind(keys[0], num_warmup, init_params, model_args, kwargs)
-        return self._start(keys[1][0], z, self._density(model_args, kwargs, z))
-
-    def sample(
-        self, state: TemperedSMCState, model_args: tuple[Any, ...], model_kwargs: Any
-    ) -> TemperedSMCState:
-        """One stage, or one draw of every particle."""
-        if self._num_warmup is None:
-            raise RuntimeError(
-                "TemperedSMC.init must be called before sample: it says how long the warm-up is."
-            )
-        return self._draw(state, self._density(model_args, dict(model_kwargs or {}), state.z))
-
-    def _density(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], z: Any) -> Density:
-        return super()._density(args, kwargs, jax.tree.map(lambda leaf: leaf[0], z))
+        refuse_tempered_prior(self._model, args, kwargs)
 
     def _start(self, key: Any, z: Any, density: Density) -> TemperedSMCState:
         points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(z)
