@@ -63,7 +63,7 @@ def log_evidence(posterior: Any) -> LogEvidence:
     approximation = run.get("approximation") or {}
     if (value := approximation.get("log_evidence")) is not None:
         return LogEvidence(float(value), np.nan, np.array([value]), np.nan)
-    statistics = posterior.statistics
+    statistics = posterior.tree["sample_stats"]  # of which only two are read
     if "log_evidence" not in statistics:
         raise ValueError(
             f"{run.get('kernel', 'The method')} does not estimate the evidence. "
@@ -72,7 +72,7 @@ def log_evidence(posterior: Any) -> LogEvidence:
     count = run.get("superchains") or 1
     # All particles of a run have its numbers, and after the warm-up they do not change.
     values, share = (
-        np.asarray(statistics[name][:, -1], float).reshape(count, -1)[:, 0]
+        np.asarray(statistics[name][:, -1].values, float).reshape(count, -1)[:, 0]
         for name in ("log_evidence", "effective_share")
     )
     value = float(logsumexp(values) - np.log(count))

@@ -15,6 +15,7 @@ from numpyro.infer.util import log_density
 import bayesnn_ppl as bnn
 from bayesnn_ppl.nn.equinox_modules import as_flax, builds_equinox
 from tests.marks import checked
+from tests.nn.test_nnx_modules import one_scale
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 Y = X[:, 0].copy()
@@ -155,8 +156,7 @@ def test_the_density_is_that_of_the_same_model_by_numpyro():
 
 
 def test_chains_start_at_weights_of_their_own_where_the_network_is_built_by_a_function():
-    build = lambda key: Net(key, width=3)  # noqa: E731 - as a user writes it
-    posterior = sampled(model(build), init="network")
+    posterior = sampled(model(lambda key: Net(key, width=3)), init="network")
     starts = posterior.tree["starts"]
     kernel = starts["net.layers.0.kernel"].values.reshape(2, -1)
     assert len(np.unique(kernel.round(6), axis=0)) == 2
@@ -168,14 +168,6 @@ def test_chains_start_at_weights_of_their_own_where_the_network_is_built_by_a_fu
 
 
 def test_a_prior_for_the_whole_network_and_a_model_by_hand_take_it():
-    @bnn.priors.NetworkPrior
-    def one_scale(shapes, x):
-        scale = numpyro.sample("scale", dist.HalfNormal(1.0))
-        return {
-            name: numpyro.sample(name, dist.Normal(0.0, scale).expand(shape).to_event())
-            for name, shape in shapes.items()
-        }
-
     def by_hand(x, y=None, *, batch_size=None):
         net = bnn.random_network("net", lambda key: Net(key), one_scale, x[:1])
         with numpyro.plate("data", x.shape[0], subsample_size=batch_size):

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.diagnostics.convergence.halved_chains import larger, without_rounding
-from bayesnn_ppl.diagnostics.convergence.measures import by_block, checked_draws
+from bayesnn_ppl.diagnostics.convergence.measures import by_block, checked_draws, rhat
 from bayesnn_ppl.diagnostics.convergence.ranks import normal_scores
 
-__all__ = ["nested_rhat", "side_by_side"]
+__all__ = ["nested_rhat", "rhat_among"]
 
 type Array = NDArray[np.float64]
 
@@ -58,14 +58,21 @@ def nested_rhat(draws: ArrayLike, superchains: ArrayLike) -> Any:
     )["rhat"]
 
 
-def side_by_side(superchains: int, chains: int) -> NDArray[np.intp]:
-    """The superchain of each chain, shape (chain,), where those of each are neighbours."""
+def rhat_among(draws: ArrayLike, superchains: int | None) -> Any:
+    """Nested R-hat of so many superchains, whose chains are neighbours; R-hat where there are none.
+
+    Raises:
+        ValueError: the chains are not so many groups of one size.
+    """
+    if superchains is None:
+        return rhat(draws)
+    chains = np.shape(draws)[0]
     if superchains < 2 or chains % superchains:
         raise ValueError(
             f"{chains} chains are not {superchains} superchains of equal size. There must be two "
             "or more superchains, and a multiple of their number of chains."
         )
-    return np.repeat(np.arange(superchains), chains // superchains)
+    return nested_rhat(draws, np.repeat(np.arange(superchains), chains // superchains))
 
 
 def _members(superchains: ArrayLike, chains: int) -> NDArray[np.intp]:

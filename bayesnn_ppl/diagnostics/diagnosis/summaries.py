@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.diagnostics.convergence.measures import convergence_summary, ebfmi
-from bayesnn_ppl.diagnostics.convergence.nested import nested_rhat, side_by_side
+from bayesnn_ppl.diagnostics.convergence.nested import rhat_among
 from bayesnn_ppl.diagnostics.convergence.precision import Precision, precision_summary
 
 type Draws = Mapping[str, NDArray]
@@ -61,9 +61,7 @@ def summarise(
         total += finite.size
         constant += int(flat.sum())
         non_finite += int((~finite).sum())
-        rhat = found.rhat
-        if superchains is not None:
-            rhat = nested_rhat(values, side_by_side(superchains, values.shape[0]))
+        rhat = found.rhat if superchains is None else rhat_among(values, superchains)
         parts["rhat"].append(np.ravel(rhat)[judged])
         parts["bulk"].append(np.ravel(found.ess_bulk)[judged])
         parts["tail"].append(np.ravel(found.ess_tail)[judged])

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bayesnn_ppl.diagnostics import ess_bulk, ess_tail, nested_rhat, rhat
-from bayesnn_ppl.diagnostics.convergence.nested import side_by_side
+from bayesnn_ppl.diagnostics import ess_bulk, ess_tail
+from bayesnn_ppl.diagnostics.convergence.nested import rhat_among
 from bayesnn_ppl.diagnostics.diagnosis.judgements import judge_precision
 from bayesnn_ppl.diagnostics.diagnosis.summaries import summarise
 
@@ -77,7 +77,7 @@ class FunctionHistory:
             if quick > at_most:
                 return quick, np.nan
         with np.errstate(all="ignore"):
-            worst = self._rhat(values)
+            worst = rhat_among(values, self._superchains)
             if not np.isfinite(worst).any():
                 return np.nan, np.nan
             largest = float(np.nanmax(worst))
@@ -85,11 +85,6 @@ class FunctionHistory:
                 return largest, np.nan
             fewest = np.minimum(ess_bulk(values), ess_tail(values))
         return largest, float(np.nanmin(fewest))
-
-    def _rhat(self, values: np.ndarray) -> np.ndarray:
-        if self._superchains is None:
-            return rhat(values)
-        return nested_rhat(values, side_by_side(self._superchains, values.shape[0]))
 
     def precise(self, ess: float) -> bool:
         """Whether the precision would pass in a diagnosis with this ESS threshold."""
