@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 
 from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
-from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from bayesnn_ppl.inference.runtime.keep import Keep
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.inference.sampling.sampler import sample

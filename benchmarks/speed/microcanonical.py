@@ -28,7 +28,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from benchmarks.harness.tables import Table
 from benchmarks.harness.timing import in_turns, median_ratio, timed
 from benchmarks.speed.baselines import gradient_scan, sine_rows, tanh_network

@@ -3,12 +3,12 @@
 from typing import Any as _Any
 
 from bayesnn_ppl.core.arguments import no_attribute as _no_attribute
-from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
 from bayesnn_ppl.inference.kernels.full_batch.chees import ChEES
 from bayesnn_ppl.inference.kernels.full_batch.hmc import HMC
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import izmailov_trajectory
 from bayesnn_ppl.inference.kernels.full_batch.mala import MALA
-from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adjusted_mclmc import AdjustedMCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from bayesnn_ppl.inference.kernels.full_batch.parallel_tempering import ParallelTempering
 from bayesnn_ppl.inference.kernels.full_batch.random_walk import RandomWalk
 from bayesnn_ppl.inference.kernels.full_batch.tempered_smc import TemperedSMC

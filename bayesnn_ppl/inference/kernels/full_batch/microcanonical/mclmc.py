@@ -14,12 +14,17 @@ from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import Adaptation, Batches
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_moves import Errors, MCLMCState, move, warm_step
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import Adaptation, Batches
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import (
     check_dimension,
     check_preconditioning,
     direction,
+)
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.moves import (
+    Errors,
+    MCLMCState,
+    move,
+    warm_step,
 )
 
 __all__ = ["MCLMC", "MCLMCState"]
@@ -28,7 +33,7 @@ __all__ = ["MCLMC", "MCLMCState"]
 class MCLMC(ModelKernel):
     """Unadjusted microcanonical Langevin Monte Carlo.
 
-    Microcanonical dynamics (`microcanonical.py`) whose velocity is partly forgotten, at the
+    Microcanonical dynamics (`dynamics.py`) whose velocity is partly forgotten, at the
     rate 1/L. Every draw is kept: there is no accept step, and the stationary distribution is
     the posterior (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the
     bias goes with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import when
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical import (
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import when
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import (
     Point,
     direction,
     refresh,

@@ -9,12 +9,12 @@ import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.diagnostics import ess_bulk
-from bayesnn_ppl.inference.kernels.full_batch.mclmc import MCLMC
-from bayesnn_ppl.inference.kernels.full_batch.mclmc_adaptation import (
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import (
     StepSizeRule,
     batch_time,
     step_size_rule,
 )
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from tests.inference.kernels.known_moments import (
     NO_DATA,
     SETTINGS,

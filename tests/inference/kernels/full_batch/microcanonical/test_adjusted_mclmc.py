@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.inference.kernels.full_batch.adjusted_mclmc import AdjustedMCLMC
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adjusted_mclmc import AdjustedMCLMC
 from tests.inference.kernels.known_moments import (
     ALIGNED,
     NO_DATA,

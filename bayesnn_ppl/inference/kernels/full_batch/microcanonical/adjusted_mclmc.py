@@ -16,10 +16,10 @@ from bayesnn_ppl.inference.kernels.common.adaptation import (
     variance_windows,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, log_ratio
-from bayesnn_ppl.inference.kernels.full_batch import microcanonical
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import MetropolisKernel, Proposal
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical import direction, trajectory
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical import dynamics
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import direction, trajectory
 
 __all__ = ["Adaptation", "AdjustedMCLMC"]
 
@@ -48,7 +48,7 @@ class AdjustedMCLMC(MetropolisKernel):
     """Metropolis-adjusted microcanonical dynamics.
 
     Each draw takes a new velocity, uniform on the sphere, follows the microcanonical dynamics
-    (`kernels/full_batch/microcanonical.py`) for a length τ, and goes there with probability
+    (`dynamics.py`) for a length τ, and goes there with probability
     min(1, e^{-ΔE}), ΔE = ΔK + U(x') - U(x). The map is reversible, and -ΔK is its
     log-determinant, so the posterior (temperature 1) is left invariant at every step size. τ is
     uniform on (0, 2L), drawn again each time and independently of everything else, so that no
@@ -111,12 +111,10 @@ class AdjustedMCLMC(MetropolisKernel):
         self._length = None if length is None else positive(length, "`length` of AdjustedMCLMC")
         self._length_factor = positive(length_factor, "`length_factor` of AdjustedMCLMC")
         self._max_steps = integer(max_steps, "`max_steps` of AdjustedMCLMC", at_least=1)
-        self._preconditioning = microcanonical.check_preconditioning(
-            preconditioning, "AdjustedMCLMC"
-        )
+        self._preconditioning = dynamics.check_preconditioning(preconditioning, "AdjustedMCLMC")
 
     def _point(self, vector: Any, density: Density) -> Point:
-        microcanonical.check_dimension(vector, "AdjustedMCLMC")
+        dynamics.check_dimension(vector, "AdjustedMCLMC")
         return Point(vector, *density.gradient_and_terms(vector))
 
     def _begin(self, key: Any, point: Point, density: Density) -> tuple[Any, Any]:
@@ -150,7 +148,7 @@ class AdjustedMCLMC(MetropolisKernel):
         length = 2 * adaptation.length * jax.random.uniform(steps_key, (), dtype)
         steps = jnp.clip(jnp.ceil(length / step_size), 1, self._max_steps)
         new, kinetic = trajectory(
-            microcanonical.Point(position, velocity, point.gradient),
+            dynamics.Point(position, velocity, point.gradient),
             density.gradient,
             steps=steps.astype(int),
             step_size=jnp.minimum(step_size, length / steps),

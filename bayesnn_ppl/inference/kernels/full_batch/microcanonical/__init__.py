@@ -1,0 +1,1 @@
+"""Microcanonical samplers: momenta of fixed length, turned by gradients."""
