@@ -23,8 +23,8 @@ _COMMANDS = {"kernels": "sample", "approximations": "fit"}
 _HELPERS = {"izmailov_trajectory", "DuringTraining", "inverse_cdf", "probit_probabilities"}
 _TITLES = {"kernels": "Kernels", "approximations": "Approximations"}
 _ORDER = {
-    "kernels": "NUTS HMC ChEES MCLMC AdjustedMCLMC ParallelTempering TemperedSMC SGHMC SGLD "
-    "Langevin OBABO SGNHT ATMC MALA RandomWalk BiasedMinibatchHMC BiasedMinibatchMetropolis",
+    "kernels": "NUTS WALNUTS HMC ChEES MCLMC AdjustedMCLMC ParallelTempering TemperedSMC SGHMC "
+    "SGLD Langevin OBABO SGNHT ATMC MALA RandomWalk BiasedMinibatchHMC BiasedMinibatchMetropolis",
     "approximations": "MAP Ensemble Repulsive Laplace LastLayer SNGP SWAG ConstantSGD Variational "
     "NaturalGradient EmpiricalBayes Dropout",
 }

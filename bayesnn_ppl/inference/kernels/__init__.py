@@ -12,6 +12,7 @@ from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from bayesnn_ppl.inference.kernels.full_batch.parallel_tempering import ParallelTempering
 from bayesnn_ppl.inference.kernels.full_batch.random_walk import RandomWalk
 from bayesnn_ppl.inference.kernels.full_batch.tempered_smc import TemperedSMC
+from bayesnn_ppl.inference.kernels.full_batch.walnuts import WALNUTS
 from bayesnn_ppl.inference.kernels.stochastic_gradient.atmc import ATMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchHMC,
@@ -32,6 +33,7 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "WALNUTS",
     "AdjustedMCLMC",
     "BiasedMinibatchHMC",
     "BiasedMinibatchMetropolis",

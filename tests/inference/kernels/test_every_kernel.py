@@ -18,6 +18,7 @@ from bayesnn_ppl.inference.kernels import (
     MCLMC,
     SGHMC,
     SGNHT,
+    WALNUTS,
     AdjustedMCLMC,
     BiasedMinibatchHMC,
     ChEES,
@@ -29,14 +30,15 @@ from bayesnn_ppl.inference.kernels import (
 from bayesnn_ppl.inference.kernels.full_batch import (
     chees,
     hmc,
-    mclmc,
     parallel_tempering,
     tempered_smc,
+    walnuts,
 )
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import (
     MetropolisKernel,
     MetropolisState,
 )
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical import mclmc
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StochasticGradientKernel,
     StochasticGradientState,
@@ -58,6 +60,7 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
         lambda: ParallelTempering(LINEAR, temperatures=(1.0, 3.0), num_leapfrogs=4),
         METHODS[:2],
     ),
+    "WALNUTS": (lambda: WALNUTS(LINEAR, max_doublings=4), METHODS),
     "TemperedSMC": (lambda: TemperedSMC(LINEAR, runs=1, max_leapfrogs=5), ["vectorized"]),
     "SGHMC": (
         lambda: SGHMC(LINEAR, preconditioner=RMSProp(), **SMALL_STEPS | {"step_size": 1e-2}),
@@ -150,6 +153,11 @@ REFUSED = [
     (ParallelTempering, {"target_accept": 1.0}, "target_accept"),
     *[(TemperedSMC, {name: 0}, name) for name in ("runs", "moves", "max_leapfrogs")],
     *[(TemperedSMC, {name: 1.0}, name) for name in ("effective_share", "target_accept")],
+    *[(WALNUTS, {name: 0.0}, name) for name in ("step_size", "energy_range", "target_accept")],
+    (WALNUTS, {"target_accept": 1.0}, "target_accept"),
+    (WALNUTS, {"max_halvings": -1}, "max_halvings"),
+    (WALNUTS, {"max_doublings": 0}, "max_doublings"),
+    (WALNUTS, {"mass": "dense"}, '"fisher", not .dense'),
     (SGHMC, dict(batch_size=4), "one of two ways"),
     (SGHMC, dict(batch_size=4, step_size=1e-4, learning_rate=1e-2), "one of two ways"),
     (SGHMC, STEP | {"momentum_decay": 1.0}, "momentum_decay"),
@@ -177,6 +185,8 @@ WRONG_TYPES = [
     (AdjustedMCLMC, {"adapt_step_size": 1}, "adapt_step_size"),
     (MCLMC, {"adapt_step_size": 1}, "adapt_step_size"),
     (ChEES, {"max_leapfrogs": 2.5}, "max_leapfrogs"),
+    (WALNUTS, {"max_halvings": 2.5}, "max_halvings"),
+    (WALNUTS, {"adapt_step_size": 1}, "adapt_step_size"),
     (ParallelTempering, {"temperatures": 3.0}, "must be a sequence"),
     (ParallelTempering, {"temperatures": "12"}, "must be a sequence"),
 ]
@@ -213,6 +223,7 @@ STATES = {
     parallel_tempering.ParallelTempering: parallel_tempering.ParallelTemperingState,
     tempered_smc.TemperedSMC: tempered_smc.TemperedSMCState,
     mclmc.MCLMC: mclmc.MCLMCState,
+    walnuts.WALNUTS: walnuts.WALNUTSState,
     MetropolisKernel: MetropolisState,
     StochasticGradientKernel: StochasticGradientState,
 }

@@ -25,6 +25,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step
+from tests.inference.kernels.full_batch.test_walnuts import LONG_STEPS
 from tests.inference.kernels.invariance import (
     LIMIT,
     ROWS,
@@ -101,6 +102,7 @@ EXACT = {
         lambda: kernels.AdjustedMCLMC(model, step_size=0.3, length=1.5, adapt_step_size=False),
         8,
     ),
+    "WALNUTS": (lambda: kernels.WALNUTS(model, **LONG_STEPS), 10),
     "OBABO": (
         lambda: kernels.OBABO(model, step_size=0.004, batch_size=3, steps_per_draw=5),
         20,

@@ -23,7 +23,6 @@ from bayesnn_ppl.inference.kernels import (
 )
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
 from bayesnn_ppl.inference.kernels.full_batch import (
-    adjusted_mclmc,
     hmc,
     mala,
     metropolis_kernel,
@@ -31,6 +30,7 @@ from bayesnn_ppl.inference.kernels.full_batch import (
 )
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import hmc_step
 from bayesnn_ppl.inference.kernels.full_batch.mala import mala_proposal
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical import adjusted_mclmc
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import trajectory
 from bayesnn_ppl.inference.kernels.full_batch.random_walk import random_walk_proposal
 from tests.inference.kernels.known_moments import (

@@ -17,18 +17,16 @@ from bayesnn_ppl.inference.kernels.common.adaptation import (
     RunningVariance,
     check_mass,
     collected,
-    inverse_mass_of,
-    search_step_size,
-    variance_windows,
+    mass_of_window,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import (
     Point,
-    hmc_proposal,
     hmc_step,
     izmailov_trajectory,
+    search_leapfrog,
 )
 from bayesnn_ppl.modeling.temperature import ColdModel
 
@@ -171,7 +169,7 @@ class HMC(ModelKernel):
         averaging = None
         if self._adapt_step_size:
             averaging = DualAveraging.start(
-                self._search(search_key, point, density, inverse_mass, step_size)
+                search_leapfrog(search_key, point, density, inverse_mass, step_size)
                 if self._num_warmup
                 else step_size
             )
@@ -218,17 +216,17 @@ class HMC(ModelKernel):
             updated = averaging.update(decision.accept_prob, self._target_accept)
             averaging = select(warming, updated, averaging)
         inverse_mass, variance = state.inverse_mass, state.variance
-        first, ends = variance_windows(self._num_warmup or 0)
-        if variance is not None and ends:
-            made = state.iteration + 1
-            collecting = (made > first) & (made <= ends[-1])
-            seen = collected(self._mass, point.vector, point.gradient)
-            variance = select(collecting, variance.update(seen), variance)
-            at_end = jnp.isin(made, jnp.array(ends))
-            inverse_mass = jnp.where(at_end, inverse_mass_of(self._mass, variance), inverse_mass)
-            variance = select(at_end, RunningVariance.start(seen), variance)
-            if averaging is not None:
-                found = self._search(
+        if variance is not None:
+            inverse_mass, variance, at_end = mass_of_window(
+                self._mass,
+                inverse_mass,
+                variance,
+                state.iteration + 1,
+                self._num_warmup or 0,
+                collected(self._mass, point.vector, point.gradient),
+            )
+            if averaging is not None and self._num_warmup:
+                found = search_leapfrog(
                     search_key, point, density, inverse_mass, averaging.averaged, wanted=at_end
                 )
                 averaging = select(at_end, DualAveraging.start(found), averaging)
@@ -269,30 +267,6 @@ class HMC(ModelKernel):
             warm, after = (max(most, at_first) for most in (_WARMUP_LEAPFROGS, _MOST_LEAPFROGS))
             count = jnp.minimum(count, jnp.where(warming, warm, after))
         return count
-
-    def _search(
-        self,
-        key: Any,
-        point: Point,
-        density: Density,
-        inverse_mass: Any,
-        step_size: Any,
-        wanted: Any = True,
-    ) -> Any:
-        """A step size with which one leapfrog is accepted about as often as not."""
-        noise = jax.random.normal(key, point.vector.shape, point.vector.dtype)
-
-        def ratio(step_size: Any) -> Any:
-            return hmc_proposal(
-                point,
-                noise,
-                density,
-                step_size=step_size,
-                inverse_mass=inverse_mass,
-                num_leapfrogs=1,
-            )[1]
-
-        return search_step_size(ratio, step_size, wanted=wanted)
 
 
 def _round_up(number: float) -> int:

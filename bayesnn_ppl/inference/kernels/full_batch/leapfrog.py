@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.inference.kernels.common.acceptance import Decision, metropolis
+from bayesnn_ppl.inference.kernels.common.adaptation import search_step_size
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.modeling.temperature import positive_temperature
 
@@ -18,6 +19,7 @@ __all__ = [
     "hmc_proposal",
     "hmc_step",
     "izmailov_trajectory",
+    "search_leapfrog",
 ]
 
 
@@ -123,6 +125,32 @@ def hmc_step(
     # Momenta at the two ends of a rejected trajectory differ: |p|²_M = |ξ|² at its start.
     kinetic = decision.choose(kinetic, 0.5 * jnp.sum(noise**2))
     return point, potential_energy(point.terms) + kinetic, decision
+
+
+def search_leapfrog(
+    key: Any,
+    point: Point,
+    density: Density,
+    inverse_mass: Any,
+    step_size: Any,
+    wanted: Any = True,
+) -> Any:
+    """A step size with which one leapfrog is accepted with a probability of about 0.8.
+
+    Args:
+        key: of its momentum.
+        point: where it begins.
+        density, inverse_mass: as for `hmc_proposal`.
+        step_size: where the search begins, shape ().
+        wanted: False to leave the step size as it is, without an evaluation.
+    """
+    noise = jax.random.normal(key, point.vector.shape, point.vector.dtype)
+
+    def ratio(step_size: Any) -> Any:
+        settings = {"step_size": step_size, "inverse_mass": inverse_mass, "num_leapfrogs": 1}
+        return hmc_proposal(point, noise, density, **settings)[1]
+
+    return search_step_size(ratio, step_size, wanted=wanted)
 
 
 class Proposal(NamedTuple):
