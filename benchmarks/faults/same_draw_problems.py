@@ -48,7 +48,7 @@ def kernels() -> dict[str, Callable[[Any], Any]]:
         "ParallelTempering": lambda m: k.ParallelTempering(
             m, temperatures=(1, 2, 4), num_leapfrogs=6
         ),
-        "WALNUTS": lambda m: k.WALNUTS(m, max_doublings=4),
+        "WALNUTS": lambda m: k.WALNUTS(m, max_leapfrogs=16),
         "TemperedSMC": lambda m: k.TemperedSMC(m, runs=1, max_leapfrogs=16),
         "OBABO": lambda m: k.OBABO(m, step_size=1e-4, **steps),
         "ATMC": lambda m: k.ATMC(m, step_size=1e-4, **steps),

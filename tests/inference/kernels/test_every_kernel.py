@@ -60,7 +60,7 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
         lambda: ParallelTempering(LINEAR, temperatures=(1.0, 3.0), num_leapfrogs=4),
         METHODS[:2],
     ),
-    "WALNUTS": (lambda: WALNUTS(LINEAR, max_doublings=4), METHODS),
+    "WALNUTS": (lambda: WALNUTS(LINEAR, max_leapfrogs=16), METHODS),
     "TemperedSMC": (lambda: TemperedSMC(LINEAR, runs=1, max_leapfrogs=5), ["vectorized"]),
     "SGHMC": (
         lambda: SGHMC(LINEAR, preconditioner=RMSProp(), **SMALL_STEPS | {"step_size": 1e-2}),
@@ -156,7 +156,7 @@ REFUSED = [
     *[(WALNUTS, {name: 0.0}, name) for name in ("step_size", "energy_range", "target_accept")],
     (WALNUTS, {"target_accept": 1.0}, "target_accept"),
     (WALNUTS, {"max_halvings": -1}, "max_halvings"),
-    (WALNUTS, {"max_doublings": 0}, "max_doublings"),
+    (WALNUTS, {"max_leapfrogs": 0}, "max_leapfrogs"),
     (WALNUTS, {"mass": "dense"}, '"fisher", not .dense'),
     (SGHMC, dict(batch_size=4), "one of two ways"),
     (SGHMC, dict(batch_size=4, step_size=1e-4, learning_rate=1e-2), "one of two ways"),

@@ -60,7 +60,7 @@ class MacroSteps:
         start: the beginning of the trajectory, to which energies are compared.
         step_size: h, the time of a macro step, shape ().
         inverse_mass: the diagonal of M⁻¹, shape () or (d,).
-        energy_range: the most that H may vary over the leapfrogs of one macro step.
+        energy_range: the most that H may vary over the leapfrogs of one macro step, shape ().
         max_halvings: the most halvings.
     """
 
@@ -68,17 +68,19 @@ class MacroSteps:
     start: Place
     step_size: Any
     inverse_mass: Any
-    energy_range: float
+    energy_range: Any
     max_halvings: int
 
-    def step(self, place: Place, direction: Any) -> MacroStep:
+    def step(self, place: Place, direction: Any, wanted: Any = True) -> MacroStep:
         """A macro step from a place, forward (direction 1) or backward in time (-1).
 
         It takes the smallest ℓ with which 2^ℓ leapfrogs of size h/2^ℓ keep the range of H, ends
         included, within the limit. The way back could take a smaller one; then the two are no
-        moves of one reversible map, and the step is not to be used.
+        moves of one reversible map, and the step is not to be used. Nothing is computed where a
+        step is not wanted, as of a chain that waits for others in a batch.
         """
-        halvings, end, held, gradients = self._coarsest(place, direction, self.max_halvings + 1)
+        most = jnp.where(wanted, self.max_halvings + 1, 0)
+        halvings, end, held, gradients = self._coarsest(place, direction, most)
         back, _, _, more = self._coarsest(end, -direction, jnp.where(held, halvings, 0))
         return MacroStep(end, halvings, held, held & (back == halvings), gradients + more)
 
@@ -88,22 +90,22 @@ class MacroSteps:
         """
         zero = jnp.zeros((), jnp.int32)
 
+        def going(carry: tuple[Any, ...]) -> Any:
+            return ~carry[2] & (carry[0] < below)
+
         def halve(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             halvings, _, _, gradients = carry
-            end, held, made = self._leapfrogs(place, direction, 2**halvings)
+            count = jnp.where(going(carry), 2**halvings, 0)
+            end, held, made = self._leapfrogs(place, direction, count)
             return jnp.where(held, halvings, halvings + 1), end, held, gradients + made
 
-        return jax.lax.while_loop(
-            lambda carry: ~carry[2] & (carry[0] < below),
-            halve,
-            (zero, place, jnp.zeros((), bool), zero),
-        )
+        return jax.lax.while_loop(going, halve, (zero, place, jnp.zeros((), bool), zero))
 
     def _leapfrogs(self, place: Place, direction: Any, count: Any) -> tuple[Place, Any, Any]:
         """`count` leapfrogs, or fewer where the range of H is too large before; whether it is
         not; how many.
         """
-        step_size = direction * self.step_size / count
+        step_size = direction * self.step_size / jnp.maximum(count, 1)
 
         def leapfrog(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             made, place, low, high = carry

@@ -1,5 +1,6 @@
 """Orbits of the No-U-Turn Sampler: steps to both sides until the ends turn to each other."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from bayesnn_ppl.inference.kernels.full_batch.macro_steps import MacroStep, Plac
 
 __all__ = ["Orbit", "Tally", "orbit"]
 
-type Step = Callable[[Place, Any], MacroStep]
+type Step = Callable[[Place, Any, Any], MacroStep]
 
 
 class Tally(NamedTuple):
@@ -37,8 +38,8 @@ class Branch(NamedTuple):
     Attributes:
         end, chosen: where it is now, and the place chosen among its own.
         log_weight: log of the sum of its weights.
-        count: steps made.
-        stop: whether it turned, or a step could not be used.
+        count, leapfrogs: macro steps made, and leapfrogs in them.
+        stop: whether it turned or became too long, or a step could not be used.
         vectors, momenta: where its parts of 2, 4, 8 ... places begin, (doubling, d).
         tally: of the whole orbit.
     """
@@ -47,6 +48,7 @@ class Branch(NamedTuple):
     chosen: Place
     log_weight: Any
     count: Any
+    leapfrogs: Any
     stop: Any
     vectors: Any
     momenta: Any
@@ -60,7 +62,7 @@ class Orbit(NamedTuple):
         left, right: its ends, backward and forward in time.
         chosen: the next draw.
         log_weight: log of the sum of all weights.
-        doublings: how often it was doubled.
+        doublings, leapfrogs: how often it was doubled, and how many leapfrogs lie between its ends.
         stop: whether it is not to be doubled again.
         tally: what it took.
     """
@@ -70,16 +72,17 @@ class Orbit(NamedTuple):
     chosen: Place
     log_weight: Any
     doublings: Any
+    leapfrogs: Any
     stop: Any
     tally: Tally
 
 
-def orbit(start: Place, key: Any, step: Step, *, max_doublings: int) -> Orbit:
+def orbit(start: Place, key: Any, step: Step, *, max_leapfrogs: int) -> Orbit:
     r"""A draw of the No-U-Turn Sampler, whose steps may refuse to be used.
 
     The orbit is doubled, to the left or the right with equal chance, until its ends turn to each
-    other, (θ₊ - θ₋)·p₊ ≤ 0 or (θ₊ - θ₋)·p₋ ≤ 0, or those of one of its halves, quarters, ... do.
-    A doubling of which a part turns, or a step is not reversible, is not used. Places have the
+    other, (θ₊ - θ₋)·p₊ ≤ 0 or (θ₊ - θ₋)·p₋ ≤ 0, or `max_leapfrogs` lie between them. A doubling of
+    which a half, quarter, ... does so, or a step is not reversible, is not used. Places have the
     weights exp(H_start - H); the draw is chosen within a doubling by its weight, and between the
     old orbit and the doubling in favour of the latter, with probability min(1, w_new/w_old).
     The joint law of position, momentum and orbit stays exp(-H) times that of the orbit, which is
@@ -88,13 +91,16 @@ def orbit(start: Place, key: Any, step: Step, *, max_doublings: int) -> Orbit:
     Args:
         start: with loss 0.
         key: random key.
-        step: (place, direction ±1) -> a step of fixed time, of a map that conserves volume.
-        max_doublings: the most doublings.
+        step: (place, direction ±1, whether it is wanted) -> a step of fixed time, of a map that
+            conserves volume.
+        max_leapfrogs: with so many an orbit is not doubled again.
 
     References:
         Hoffman and Gelman (2014), JMLR 15; Betancourt (2017), arXiv:1701.02434, appendix A.
     """
     zero, dtype = jnp.zeros((), jnp.int32), start.vector.dtype
+    # A macro step has a leapfrog at least.
+    max_doublings = max(1, math.ceil(math.log2(max_leapfrogs)))
     none = jnp.zeros((), dtype)
     nothing = Tally(zero, zero, none, none, jnp.zeros((), bool))
 
@@ -106,14 +112,17 @@ def orbit(start: Place, key: Any, step: Step, *, max_doublings: int) -> Orbit:
         branch = _branch(
             select(forward, made.right, made.left),
             jnp.where(forward, 1, -1).astype(dtype),
-            2**made.doublings,
+            # Batched with chains that go on, one that has stopped must not take their time.
+            jnp.where(made.stop, 0, 2**made.doublings),
             branch_key,
             step,
             max_doublings,
+            max_leapfrogs,
             made.tally,
         )
         uniform = jax.random.uniform(choice_key, (), dtype)
         taken = ~branch.stop & (jnp.log(uniform) < branch.log_weight - made.log_weight)
+        leapfrogs = made.leapfrogs + branch.leapfrogs
         left, right = select(forward, (made.left, branch.end), (branch.end, made.right))
         return Orbit(
             left,
@@ -121,14 +130,15 @@ def orbit(start: Place, key: Any, step: Step, *, max_doublings: int) -> Orbit:
             select(taken, branch.chosen, made.chosen),
             jnp.logaddexp(made.log_weight, branch.log_weight),
             made.doublings + 1,
-            branch.stop | _turned(left, right),
+            leapfrogs,
+            branch.stop | _turned(left, right) | (leapfrogs >= max_leapfrogs),
             branch.tally,
         )
 
     return jax.lax.while_loop(
-        lambda made: ~made.stop & (made.doublings < max_doublings),
+        lambda made: ~made.stop,
         double,
-        Orbit(start, start, start, start.loss, zero, jnp.zeros((), bool), nothing),
+        Orbit(start, start, start, start.loss, zero, zero, jnp.zeros((), bool), nothing),
     )
 
 
@@ -139,13 +149,17 @@ def _branch(
     key: Any,
     step: Step,
     max_doublings: int,
+    max_leapfrogs: int,
     tally: Tally,
 ) -> Branch:
     """`length` steps from one end of an orbit, or fewer where a part of them turns."""
     dtype, slots = start.vector.dtype, jnp.arange(max_doublings)
 
+    def going(branch: Branch) -> Any:
+        return ~branch.stop & (branch.count < length)
+
     def extend(branch: Branch) -> Branch:
-        made = step(branch.end, direction)
+        made = step(branch.end, direction, going(branch))
         weight = jnp.where(made.reversible, -made.end.loss, -jnp.inf)
         log_weight = jnp.logaddexp(branch.log_weight, weight)
         uniform = jax.random.uniform(jax.random.fold_in(key, branch.count), (), dtype)
@@ -163,13 +177,15 @@ def _branch(
             vectors, momenta, made.end, direction
         )
         turned = ~begins & jnp.any(turned & (slots >= first) & (slots <= last))
+        leapfrogs = branch.leapfrogs + 2**made.halvings
         tally, accept = branch.tally, jnp.exp(jnp.minimum(weight, 0.0))
         return Branch(
             made.end,
             select(taken, made.end, branch.chosen),
             log_weight,
             branch.count + 1,
-            turned | ~made.reversible,
+            leapfrogs,
+            turned | ~made.reversible | (leapfrogs >= max_leapfrogs),
             vectors,
             momenta,
             Tally(
@@ -187,12 +203,13 @@ def _branch(
         start,
         jnp.asarray(-jnp.inf, dtype),
         jnp.zeros((), jnp.int32),
+        jnp.zeros((), jnp.int32),
         jnp.zeros((), bool),
         empty,
         empty,
         tally,
     )
-    return jax.lax.while_loop(lambda branch: ~branch.stop & (branch.count < length), extend, begun)
+    return jax.lax.while_loop(going, extend, begun)
 
 
 def _parts(index: Any) -> tuple[Any, Any]:

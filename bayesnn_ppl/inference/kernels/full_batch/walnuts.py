@@ -17,6 +17,7 @@ from bayesnn_ppl.inference.kernels.common.adaptation import (
     check_mass,
     collected,
     mass_of_window,
+    variance_windows,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
@@ -26,6 +27,9 @@ from bayesnn_ppl.inference.kernels.full_batch.macro_steps import MacroSteps, Pla
 from bayesnn_ppl.inference.kernels.full_batch.orbits import orbit
 
 __all__ = ["WALNUTS", "WALNUTSState"]
+
+# How far H may vary while a chain falls from its start: any finite number.
+_FALLING = 1e30
 
 
 @named_fields
@@ -68,14 +72,15 @@ class WALNUTS(ModelKernel):
     model, with whatever temperature it has.
 
     The warm-up chooses h as that of NUTS, for a mean acceptance probability to which macro steps
-    of several leapfrogs, where NUTS would fail, count 0.
+    of several leapfrogs, where NUTS would fail, count 0. Until it begins to learn a mass, no macro
+    step is halved: from a start far out a chain falls by steps that lose energy, as NUTS does.
 
     Args:
         model: a NumPyro model.
         step_size: h > 0; where the adaptation begins, or, without it, that of all draws.
         energy_range: the most that H may vary within a macro step; smaller is more careful.
         max_halvings: the most halvings of a step. A macro step that would need more ends its orbit.
-        max_doublings: the most doublings of an orbit, which then has 2^max_doublings places.
+        max_leapfrogs: with so many leapfrogs a trajectory is not made longer.
         mass: "identity"; "diagonal", M⁻¹ = the variances of θ over windows of the warm-up; or
             "fisher", M⁻¹ = √(variance of θ / variance of ∇U) there.
         adapt_step_size: search and then dual averaging of h in the warm-up.
@@ -104,7 +109,7 @@ class WALNUTS(ModelKernel):
         step_size: float = 0.1,
         energy_range: float = 1.0,
         max_halvings: int = 10,
-        max_doublings: int = 10,
+        max_leapfrogs: int = 1024,
         mass: Mass = "diagonal",
         adapt_step_size: bool = True,
         target_accept: float = 0.8,
@@ -115,7 +120,7 @@ class WALNUTS(ModelKernel):
         self._step_size = positive(step_size, "`step_size` of WALNUTS")
         self._energy_range = positive(energy_range, "`energy_range` of WALNUTS")
         self._max_halvings = integer(max_halvings, "`max_halvings` of WALNUTS", at_least=0)
-        self._max_doublings = integer(max_doublings, "`max_doublings` of WALNUTS", at_least=1)
+        self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of WALNUTS", at_least=2)
         self._mass = check_mass(mass, "WALNUTS")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of WALNUTS")
         self._target_accept = fraction(target_accept, "`target_accept` of WALNUTS")
@@ -166,10 +171,16 @@ class WALNUTS(ModelKernel):
         noise = jax.random.normal(momentum_key, vector.shape, dtype)
         momentum = noise / jnp.sqrt(state.inverse_mass)
         start = Place(vector, momentum, state.gradient, state.terms, jnp.zeros((), dtype))
+        falling = state.iteration < variance_windows(self._num_warmup or 0)[0]
         macro_steps = MacroSteps(
-            density, start, step_size, state.inverse_mass, self._energy_range, self._max_halvings
+            density,
+            start,
+            step_size,
+            state.inverse_mass,
+            jnp.where(falling, _FALLING, self._energy_range),
+            self._max_halvings,
         )
-        made = orbit(start, orbit_key, macro_steps.step, max_doublings=self._max_doublings)
+        made = orbit(start, orbit_key, macro_steps.step, max_leapfrogs=self._max_leapfrogs)
         end, tally = made.chosen, made.tally
         unhalved = tally.unhalved / tally.macro_steps
         inverse_mass, variance = state.inverse_mass, state.variance
