@@ -252,6 +252,23 @@ def _factor(value: float) -> str:
 
 
 # Name, as a page's comment has it -> the function that makes the table.
+def necks() -> str:
+    """Divergences and effective draws of NUTS and WALNUTS where the posterior has a neck."""
+    lines = []
+    for name, row in result("necks").items():
+        cells = [name.replace(":", ","), f"{100 * row['divergences']:.2f} %"]
+        for part in ("functions", "scales"):
+            ess = row.get(f"ess_{part}")
+            cells.append("" if ess is None else f"{ess:.0f}")
+            cells.append("" if ess is None else f"{row[f'ess_{part}_per_1000_gradients']:.2f}")
+        lines.append([*cells, f"{row['rhat_scales']:.3f}"])
+    heads = [
+        "posterior, sampler", "divergences", "ESS of functions", "for 1 000 gradients",
+        "ESS of scales", "for 1 000 gradients", "R-hat of scales",
+    ]  # fmt: skip
+    return markdown(heads, lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
     "effective_draws": effective_draws,
@@ -261,4 +278,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "agreements": agreements,
     "scale": scale,
     "reference_posteriors": reference_posteriors,
+    "necks": necks,
 }

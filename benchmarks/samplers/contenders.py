@@ -83,9 +83,14 @@ def _affordable(seconds: float, per_step: float, steps: np.ndarray) -> int:
 
 
 def blackjax_nuts(
-    problem: Problem, compilations: Compilations, budget: float, *, warmup: int
+    problem: Problem,
+    compilations: Compilations,
+    budget: float,
+    *,
+    warmup: int,
+    low_rank: bool = False,
 ) -> dict[str, Any]:
-    """BlackJAX's window adaptation and NUTS."""
+    """BlackJAX's window adaptation, of a diagonal or low-rank mass, and NUTS."""
     import blackjax
 
     potential, start = problem.potential()
@@ -95,7 +100,8 @@ def blackjax_nuts(
 
     def warm(key: Any) -> Any:
         start_key, warm_key = jax.random.split(key)
-        adaptation = blackjax.window_adaptation(blackjax.nuts, log_density)
+        adapt = blackjax.window_adaptation_low_rank if low_rank else blackjax.window_adaptation
+        adaptation = adapt(blackjax.nuts, log_density)
         (state, settings), info = adaptation.run(warm_key, start(start_key), warmup)
         return state, settings, info.info.num_integration_steps
 

@@ -1,13 +1,14 @@
 """Effective draws per second and per gradient, every sampler on the same posteriors, one run.
 
-    BAYESNN_DATA=... python -m benchmarks efficiency bostonHousing concrete
+    BAYESNN_DATA=... python -m benchmarks efficiency bostonHousing horseshoe:bostonHousing
         [--seconds 60] [--only "ours: HMC" ...] [--out benchmarks/results]
 
-`mlp_regression_small` (one relu layer of 50 to mean and scale), N(0, 1/30) on every parameter,
-standard split 0, four chains from draws of the prior on two devices, `--seconds` of warm-up and
-sampling for each sampler. Effective sample sizes are those (bulk) of the network's mean and sd at
-the test inputs. Seconds hold warm-up and sampling; compilation stands apart. Gradients hold the
-warm-up's too.
+A posterior is a data set or `NETWORK:DATA`, with the networks of `benchmarks.samplers.problem`;
+without one it is `mlp_regression_small` (one relu layer of 50 to mean and scale), N(0, 1/30) on
+every parameter. Standard split 0, four chains from draws of the prior on two devices, `--seconds`
+of warm-up and sampling for each sampler. Effective sample sizes are those (bulk) of the network's
+mean and sd at the test inputs. Seconds hold warm-up and sampling; compilation stands apart.
+Gradients hold the warm-up's too.
 
 A sampler without an accept step counts where its squared bias is below a tenth of the variance for
 every output. The reference is what all samplers with an accept step drew in this run, of chains
@@ -58,10 +59,15 @@ def contenders(
         "NumPyro NUTS, parallel": partial(nuts, method="parallel"),
         "NumPyro NUTS, vectorized": partial(nuts, method="vectorized"),
         "BlackJAX NUTS": partial(blackjax_nuts, problem, compilations, seconds, warmup=500),
+        "BlackJAX NUTS, low rank": partial(
+            blackjax_nuts, problem, compilations, seconds, warmup=500, low_rank=True
+        ),
         "BlackJAX MCLMC": partial(blackjax_mclmc, problem, compilations, seconds),
         "ours: NUTS": our(NUTS(model), 500),
+        "ours: WALNUTS": our(k.WALNUTS(model), 500),
         "ours: HMC": our(k.HMC(model, **hmc), 500),
         "ours: ChEES": our(k.ChEES(model, step_size=1e-3), 500),
+        "ours: ChEES, Fisher mass": our(k.ChEES(model, step_size=1e-3, mass="fisher"), 500),
         "ours: MCLMC": our(k.MCLMC(model, steps_per_draw=50, **fine), 1000),
         "ours: adjusted MCLMC": our(k.AdjustedMCLMC(model), 300),
     }
@@ -125,8 +131,10 @@ class Reference:
 
 
 def run(name: str, seconds: float, only: Sequence[str], record: Record) -> None:
-    """All contenders on one data set, printed and recorded as they come."""
-    compilations, problem, reference = Compilations(), Problem(name), Reference()
+    """All contenders on one posterior, printed and recorded as they come."""
+    network, _, data = name.rpartition(":")
+    problem = Problem(data, network or "small")
+    compilations, reference = Compilations(), Reference()
     values: dict[str, np.ndarray] = {}
     print(f"\n{name}: {len(problem.data.test.y)} test inputs, {seconds:g} s each")
     table = Table(
@@ -172,13 +180,13 @@ def main(
     only: tuple[str, ...] = (),
     out: Path = RESULTS,
 ) -> None:
-    """Print a table for each data set and write one JSON file.
+    """Print a table for each posterior and write one JSON file.
 
     Args:
-        names: data sets of BAYESNN_DATA.
+        names: data sets of BAYESNN_DATA, or NETWORK:DATA.
         seconds: of each sampler, compilation apart.
         only: parts of the names of contenders; the other rows stay.
     """
     jax.config.update("jax_num_cpu_devices", 2)
     for name in names:
-        run(name, seconds, only, Record(out / f"efficiency-{name}.json"))
+        run(name, seconds, only, Record(out / f"efficiency-{name.replace(':', '-')}.json"))

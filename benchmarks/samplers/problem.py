@@ -46,8 +46,9 @@ class Problem:
     Args:
         name: a data set of `BAYESNN_DATA`.
         network: "small" (`mlp_regression_small`, N(0, 1/30)), "50" (one hidden layer and a
-            learned noise, N(0, 1)), "50-heads" (the same to mean and scale, as bde has it) or
-            "16-16" (mean and scale, N(0, 1)), all relu.
+            learned noise, N(0, 1)), "50-heads" (the same to mean and scale, as bde has it),
+            "16-16" (mean and scale, N(0, 1)), all relu; "horseshoe" (linear regression) or
+            "hierarchical" (20 tanh units, a scale for each layer), neither of them centred.
         split: which standard split.
     """
 
@@ -55,26 +56,17 @@ class Problem:
         import bayesnn_ppl as bnn
 
         self.name, self.network, self.data = name, network, bnn.data.load(name, split=split)
-        make, prior = bnn.models.mlp, bnn.priors.normal(1.0)
-        likelihoods = bnn.likelihoods
+        models, priors, likelihoods = bnn.models, bnn.priors, bnn.likelihoods
+        learned, heads = likelihoods.gaussian(), likelihoods.heteroscedastic()
+        relu: dict[str, Any] = {"prior": priors.normal(1.0), "activation": "relu"}
         self.model = {
-            "small": lambda: bnn.models.mlp_regression_small(
-                prior=bnn.priors.normal(variance=1 / 30)
-            ),
-            "50": lambda: make(
-                hidden=(50,), likelihood=likelihoods.gaussian(), prior=prior, activation="relu"
-            ),
-            "50-heads": lambda: make(
-                hidden=(50,),
-                likelihood=likelihoods.heteroscedastic(),
-                prior=prior,
-                activation="relu",
-            ),
-            "16-16": lambda: make(
-                hidden=(16, 16),
-                likelihood=likelihoods.heteroscedastic(),
-                prior=prior,
-                activation="relu",
+            "small": lambda: models.mlp_regression_small(prior=priors.normal(variance=1 / 30)),
+            "50": lambda: models.mlp(hidden=(50,), likelihood=learned, **relu),
+            "50-heads": lambda: models.mlp(hidden=(50,), likelihood=heads, **relu),
+            "16-16": lambda: models.mlp(hidden=(16, 16), likelihood=heads, **relu),
+            "horseshoe": lambda: models.linear(prior=priors.horseshoe(), likelihood=learned),
+            "hierarchical": lambda: models.mlp(
+                hidden=(20,), prior=priors.hierarchical(), likelihood=learned
             ),
         }[network]()
         self.hidden = [16, 16] if network == "16-16" else [50]

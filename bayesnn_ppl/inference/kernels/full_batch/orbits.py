@@ -38,7 +38,8 @@ class Branch(NamedTuple):
     Attributes:
         end, chosen: where it is now, and the place chosen among its own.
         log_weight: log of the sum of its weights.
-        count, leapfrogs: macro steps made, and leapfrogs in them.
+        count: macro steps made.
+        joining, leapfrogs: leapfrogs of the first one, which joins the orbit, and of the others.
         stop: whether it turned or became too long, or a step could not be used.
         vectors, momenta: where its parts of 2, 4, 8 ... places begin, (doubling, d).
         tally: of the whole orbit.
@@ -48,6 +49,7 @@ class Branch(NamedTuple):
     chosen: Place
     log_weight: Any
     count: Any
+    joining: Any
     leapfrogs: Any
     stop: Any
     vectors: Any
@@ -122,7 +124,7 @@ def orbit(start: Place, key: Any, step: Step, *, max_leapfrogs: int) -> Orbit:
         )
         uniform = jax.random.uniform(choice_key, (), dtype)
         taken = ~branch.stop & (jnp.log(uniform) < branch.log_weight - made.log_weight)
-        leapfrogs = made.leapfrogs + branch.leapfrogs
+        leapfrogs = made.leapfrogs + branch.joining + branch.leapfrogs
         left, right = select(forward, (made.left, branch.end), (branch.end, made.right))
         return Orbit(
             left,
@@ -177,13 +179,18 @@ def _branch(
             vectors, momenta, made.end, direction
         )
         turned = ~begins & jnp.any(turned & (slots >= first) & (slots <= last))
-        leapfrogs = branch.leapfrogs + 2**made.halvings
+        # The first step lies between the halves of the new orbit, and counts for neither: else what
+        # is too long would depend on the half in which the orbit began.
+        count = 2**made.halvings
+        joins = branch.count == 0
+        leapfrogs = branch.leapfrogs + jnp.where(joins, 0, count)
         tally, accept = branch.tally, jnp.exp(jnp.minimum(weight, 0.0))
         return Branch(
             made.end,
             select(taken, made.end, branch.chosen),
             log_weight,
             branch.count + 1,
+            jnp.where(joins, count, branch.joining),
             leapfrogs,
             turned | ~made.reversible | (leapfrogs >= max_leapfrogs),
             vectors,
@@ -202,6 +209,7 @@ def _branch(
         start,
         start,
         jnp.asarray(-jnp.inf, dtype),
+        jnp.zeros((), jnp.int32),
         jnp.zeros((), jnp.int32),
         jnp.zeros((), jnp.int32),
         jnp.zeros((), bool),

@@ -109,7 +109,7 @@ class WALNUTS(ModelKernel):
         step_size: float = 0.1,
         energy_range: float = 1.0,
         max_halvings: int = 10,
-        max_leapfrogs: int = 1024,
+        max_leapfrogs: int = 1000,
         mass: Mass = "diagonal",
         adapt_step_size: bool = True,
         target_accept: float = 0.8,
@@ -120,7 +120,7 @@ class WALNUTS(ModelKernel):
         self._step_size = positive(step_size, "`step_size` of WALNUTS")
         self._energy_range = positive(energy_range, "`energy_range` of WALNUTS")
         self._max_halvings = integer(max_halvings, "`max_halvings` of WALNUTS", at_least=0)
-        self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of WALNUTS", at_least=2)
+        self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of WALNUTS", at_least=1)
         self._mass = check_mass(mass, "WALNUTS")
         self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of WALNUTS")
         self._target_accept = fraction(target_accept, "`target_accept` of WALNUTS")

@@ -35,7 +35,7 @@ H, RANGE, HALVINGS = 1.2, 0.2, 4
 
 # Half of the macro steps are of several leapfrogs.
 LONG_STEPS = dict(
-    step_size=1.0, energy_range=1.0, max_leapfrogs=16, mass="identity", adapt_step_size=False
+    step_size=1.0, energy_range=1.0, max_leapfrogs=4, mass="identity", adapt_step_size=False
 )
 
 
