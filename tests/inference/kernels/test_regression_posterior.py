@@ -16,6 +16,7 @@ from bayesnn_ppl.inference.kernels import (
     OBABO,
     SGHMC,
     SGLD,
+    WALNUTS,
     AdjustedMCLMC,
     ChEES,
     ParallelTempering,
@@ -113,6 +114,7 @@ KERNELS = {
         dict(warmup=300, draws=600, chains=8, chain_method="vectorized"),
         {},
     ),
+    "WALNUTS": (WALNUTS, bnn.cold(LINEAR, 0.5), {}, dict(warmup=400, draws=1000), COLD),
     "ParallelTempering": (
         ParallelTempering,
         LINEAR,

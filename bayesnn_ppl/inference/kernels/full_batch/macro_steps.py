@@ -18,7 +18,7 @@ class Place(NamedTuple):
     Attributes:
         vector, momentum, gradient: θ, p and ∇U(θ), shape (d,).
         terms: of log p(θ).
-        loss: H(θ, p) less that of the trajectory's start, shape ().
+        loss: H(θ, p) minus that of the trajectory's start, shape ().
     """
 
     vector: Any

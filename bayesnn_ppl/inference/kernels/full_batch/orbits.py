@@ -87,8 +87,8 @@ def orbit(start: Place, key: Any, step: Step, *, max_leapfrogs: int) -> Orbit:
     which a half, quarter, ... does so, or a step is not reversible, is not used. Places have the
     weights exp(H_start - H); the draw is chosen within a doubling by its weight, and between the
     old orbit and the doubling in favour of the latter, with probability min(1, w_new/w_old).
-    The joint law of position, momentum and orbit stays exp(-H) times that of the orbit, which is
-    the same from each of its places.
+    From each of its places an orbit has the same probability, so positions and momenta stay
+    distributed as exp(-H).
 
     Args:
         start: with loss 0.
