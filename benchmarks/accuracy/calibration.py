@@ -1,10 +1,10 @@
-"""What `bnn.calibrate` finds, and what it passes: ten calibrations of a small network.
+"""What `bnn.calibrate` finds, and what it passes: nine calibrations of a small network.
 
     python -m benchmarks calibration [--replications 200] [--only NAME ...]
         [--out benchmarks/results] [--folder runs/calibration]
 
 A network of one layer of 8 tanh units on 50 rows of 3 features, 41 parameters and a learned noise.
-NUTS, HMC, ChEES, WALNUTS and TemperedSMC must pass. Found must be, the first three under HMC: a
+NUTS, HMC, ChEES and WALNUTS must pass. Found must be, the first three under HMC: a
 cold posterior (T = 0.5), a prior whose standard deviation is 1.3 times too large, a likelihood with
 0.7 times the noise; mean-field variational inference; and MCLMC at its defaults. Each is one call
 of `calibrate`, in memory or, with --folder, resumable. Writes `calibration.json`: p-values by
@@ -47,7 +47,6 @@ def cases() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
         "HMC": (hmc(model), model, {}),
         "ChEES": (kernels.ChEES(model), model, {}),
         "WALNUTS": (kernels.WALNUTS(model), model, {}),
-        "TemperedSMC": (kernels.TemperedSMC(model), model, {}),
         "cold, T = 0.5": (hmc(bnn.cold(known, 0.5)), known, {}),
         "prior sd x 1.3": (hmc(network(scale=1.3)), model, {}),
         "noise x 0.7": (hmc(network(noise=0.21)), known, {}),
