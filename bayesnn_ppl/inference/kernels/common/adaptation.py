@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.inference.kernels.common.acceptance import select
-
 __all__ = [
     "DualAveraging",
     "Mass",
@@ -16,7 +14,6 @@ __all__ = [
     "check_mass",
     "collected",
     "inverse_mass_of",
-    "mass_of_window",
     "search_step_size",
     "variance_windows",
 ]
@@ -221,29 +218,3 @@ def variance_windows(num_warmup: int) -> tuple[int, tuple[int, ...]]:
         ends.append(end)
         width *= 2
     return first, tuple(ends)
-
-
-def mass_of_window(
-    mass: Mass, inverse_mass: Any, moments: RunningVariance, made: Any, num_warmup: int, seen: Any
-) -> tuple[Any, RunningVariance, Any]:
-    """What a chain knows of its mass after a draw of the warm-up.
-
-    Args:
-        mass: which.
-        inverse_mass, moments: the mass so far, shape (d,), and what was collected for the next.
-        made: draws made, the last one included.
-        num_warmup: draws of the warm-up.
-        seen: what was `collected` at the last one.
-
-    Returns:
-        `(inverse_mass, moments, at_end)`: a window that ends gives its mass, and nothing is left
-        of what it collected.
-    """
-    first, ends = variance_windows(num_warmup)
-    if not ends:
-        return inverse_mass, moments, jnp.zeros((), bool)
-    collecting = (made > first) & (made <= ends[-1])
-    moments = select(collecting, moments.update(seen), moments)
-    at_end = jnp.isin(made, jnp.array(ends))
-    inverse_mass = jnp.where(at_end, inverse_mass_of(mass, moments), inverse_mass)
-    return inverse_mass, select(at_end, RunningVariance.start(seen), moments), at_end

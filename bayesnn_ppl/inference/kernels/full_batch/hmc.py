@@ -10,14 +10,12 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
+from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     Mass,
     RunningVariance,
     check_mass,
-    collected,
-    mass_of_window,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
@@ -26,8 +24,8 @@ from bayesnn_ppl.inference.kernels.full_batch.leapfrog import (
     Point,
     hmc_step,
     izmailov_trajectory,
-    search_leapfrog,
 )
+from bayesnn_ppl.inference.kernels.full_batch.step_and_mass import StepAndMass
 from bayesnn_ppl.modeling.temperature import ColdModel
 
 __all__ = ["HMC", "HMCState", "izmailov_trajectory"]
@@ -163,17 +161,15 @@ class HMC(ModelKernel):
         vector = ravel_pytree(z)[0]
         key, search_key = jax.random.split(key)
         point = Point(vector, *density.gradient_and_terms(vector))
-        seen, learned = collected(self._mass, vector, point.gradient), self._mass != "identity"
-        inverse_mass = jnp.ones_like(vector) if learned else jnp.ones((), vector.dtype)
-        step_size = jnp.asarray(self._step_size, vector.dtype)
-        averaging = None
-        if self._adapt_step_size:
-            averaging = DualAveraging.start(
-                search_leapfrog(search_key, point, density, inverse_mass, step_size)
-                if self._num_warmup
-                else step_size
-            )
-            step_size = averaging.step_size
+        learned = StepAndMass.start(
+            search_key,
+            point,
+            density,
+            step_size=self._step_size,
+            adapt_step_size=self._adapt_step_size,
+            mass=self._mass,
+            num_warmup=self._num_warmup or 0,
+        )
         potential = potential_energy(point.terms)
         return HMCState(
             z=z,
@@ -181,11 +177,9 @@ class HMC(ModelKernel):
             terms=point.terms,
             rng_key=key,
             iteration=jnp.zeros((), jnp.int32),
-            inverse_mass=inverse_mass,
-            averaging=averaging,
-            variance=RunningVariance.start(seen) if learned else None,
+            **learned._asdict(),
             statistics={
-                "step_size": step_size,
+                "step_size": learned.step_size(self._step_size, True),
                 "potential_energy": potential,
                 "energy": potential,
                 "accept_prob": jnp.zeros((), vector.dtype),
@@ -199,9 +193,8 @@ class HMC(ModelKernel):
         start = Point(ravel_pytree(state.z)[0], state.gradient, state.terms)
         dtype = start.vector.dtype
         warming = state.iteration < self._num_warmup
-        averaging, step_size = state.averaging, jnp.asarray(self._step_size, dtype)
-        if averaging is not None:
-            step_size = averaging.current(warming)
+        learned = StepAndMass(state.inverse_mass, state.averaging, state.variance)
+        step_size = learned.step_size(self._step_size, warming)
         num_leapfrogs = self._leapfrogs(step_size, warming, length_key)
         point, energy, decision = hmc_step(
             start,
@@ -212,33 +205,23 @@ class HMC(ModelKernel):
             inverse_mass=state.inverse_mass,
             num_leapfrogs=num_leapfrogs,
         )
-        if averaging is not None:
-            updated = averaging.update(decision.accept_prob, self._target_accept)
-            averaging = select(warming, updated, averaging)
-        inverse_mass, variance = state.inverse_mass, state.variance
-        if variance is not None:
-            inverse_mass, variance, at_end = mass_of_window(
-                self._mass,
-                inverse_mass,
-                variance,
-                state.iteration + 1,
-                self._num_warmup or 0,
-                collected(self._mass, point.vector, point.gradient),
-            )
-            if averaging is not None and self._num_warmup:
-                found = search_leapfrog(
-                    search_key, point, density, inverse_mass, averaging.averaged, wanted=at_end
-                )
-                averaging = select(at_end, DualAveraging.start(found), averaging)
+        learned = learned.updated(
+            search_key,
+            point,
+            density,
+            accept_prob=decision.accept_prob,
+            target_accept=self._target_accept,
+            mass=self._mass,
+            made=state.iteration + 1,
+            num_warmup=self._num_warmup or 0,
+        )
         return HMCState(
             z=density.unravel(point.vector),
             gradient=point.gradient,
             terms=point.terms,
             rng_key=key,
             iteration=state.iteration + 1,
-            inverse_mass=inverse_mass,
-            averaging=averaging,
-            variance=variance,
+            **learned._asdict(),
             statistics={
                 "step_size": step_size,
                 "potential_energy": potential_energy(point.terms),

@@ -9,22 +9,21 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, select
+from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     Mass,
     RunningVariance,
     check_mass,
-    collected,
-    mass_of_window,
     variance_windows,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
-from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, search_leapfrog
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
 from bayesnn_ppl.inference.kernels.full_batch.macro_steps import MacroSteps, Place
 from bayesnn_ppl.inference.kernels.full_batch.orbits import orbit
+from bayesnn_ppl.inference.kernels.full_batch.step_and_mass import StepAndMass
 
 __all__ = ["WALNUTS", "WALNUTSState"]
 
@@ -129,27 +128,25 @@ class WALNUTS(ModelKernel):
         vector = ravel_pytree(z)[0]
         key, search_key = jax.random.split(key)
         point = Point(vector, *density.gradient_and_terms(vector))
-        learned = self._mass != "identity"
-        inverse_mass = jnp.ones_like(vector) if learned else jnp.ones((), vector.dtype)
-        step_size = jnp.asarray(self._step_size, vector.dtype)
-        averaging = None
-        if self._adapt_step_size:
-            if self._num_warmup:
-                step_size = search_leapfrog(search_key, point, density, inverse_mass, step_size)
-            averaging = DualAveraging.start(step_size)
+        learned = StepAndMass.start(
+            search_key,
+            point,
+            density,
+            step_size=self._step_size,
+            adapt_step_size=self._adapt_step_size,
+            mass=self._mass,
+            num_warmup=self._num_warmup or 0,
+        )
         potential, zero = potential_energy(point.terms), jnp.zeros((), vector.dtype)
-        seen = collected(self._mass, vector, point.gradient)
         return WALNUTSState(
             z=z,
             gradient=point.gradient,
             terms=point.terms,
             rng_key=key,
             iteration=jnp.zeros((), jnp.int32),
-            inverse_mass=inverse_mass,
-            averaging=averaging,
-            variance=RunningVariance.start(seen) if learned else None,
+            **learned._asdict(),
             statistics={
-                "step_size": step_size,
+                "step_size": learned.step_size(self._step_size, True),
                 "potential_energy": potential,
                 "energy": potential,
                 "accept_prob": zero,
@@ -164,10 +161,8 @@ class WALNUTS(ModelKernel):
         key, momentum_key, orbit_key, search_key = jax.random.split(state.rng_key, 4)
         vector = ravel_pytree(state.z)[0]
         dtype = vector.dtype
-        warming = state.iteration < self._num_warmup
-        averaging, step_size = state.averaging, jnp.asarray(self._step_size, dtype)
-        if averaging is not None:
-            step_size = averaging.current(warming)
+        learned = StepAndMass(state.inverse_mass, state.averaging, state.variance)
+        step_size = learned.step_size(self._step_size, state.iteration < self._num_warmup)
         noise = jax.random.normal(momentum_key, vector.shape, dtype)
         momentum = noise / jnp.sqrt(state.inverse_mass)
         start = Place(vector, momentum, state.gradient, state.terms, jnp.zeros((), dtype))
@@ -183,24 +178,16 @@ class WALNUTS(ModelKernel):
         made = orbit(start, orbit_key, macro_steps.step, max_leapfrogs=self._max_leapfrogs)
         end, tally = made.chosen, made.tally
         unhalved = tally.unhalved / tally.macro_steps
-        inverse_mass, variance = state.inverse_mass, state.variance
-        if averaging is not None:
-            updated = averaging.update(unhalved, self._target_accept)
-            averaging = select(warming, updated, averaging)
-        if variance is not None:
-            inverse_mass, variance, at_end = mass_of_window(
-                self._mass,
-                inverse_mass,
-                variance,
-                state.iteration + 1,
-                self._num_warmup or 0,
-                collected(self._mass, end.vector, end.gradient),
-            )
-            if averaging is not None and self._num_warmup:
-                found = search_leapfrog(
-                    search_key, end.point, density, inverse_mass, averaging.averaged, wanted=at_end
-                )
-                averaging = select(at_end, DualAveraging.start(found), averaging)
+        learned = learned.updated(
+            search_key,
+            end.point,
+            density,
+            accept_prob=unhalved,
+            target_accept=self._target_accept,
+            mass=self._mass,
+            made=state.iteration + 1,
+            num_warmup=self._num_warmup or 0,
+        )
         potential = potential_energy(end.terms)
         return WALNUTSState(
             z=density.unravel(end.vector),
@@ -208,9 +195,7 @@ class WALNUTS(ModelKernel):
             terms=end.terms,
             rng_key=key,
             iteration=state.iteration + 1,
-            inverse_mass=inverse_mass,
-            averaging=averaging,
-            variance=variance,
+            **learned._asdict(),
             statistics={
                 "step_size": step_size,
                 "potential_energy": potential,
