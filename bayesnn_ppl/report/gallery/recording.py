@@ -14,6 +14,7 @@ from numpyro.infer.hmc_util import euclidean_kinetic_energy, velocity_verlet
 from bayesnn_ppl.inference.kernels import MALA, SGHMC, SGLD, RandomWalk
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_proposal
+from bayesnn_ppl.inference.kernels.full_batch.macro_steps import MacroSteps, Place
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import Proposal
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RecordingWalk",
     "doublings",
     "leapfrog_path",
+    "orbit_path",
     "tree_path",
 ]
 
@@ -130,23 +132,63 @@ def tree_path(key: Any, vector: Any, density: Density, *, depth: int) -> tuple[A
     momentum = jax.random.normal(jax.random.split(momentum_key, 1)[0], vector.shape)
     mass = jnp.ones_like(vector)
     begin, leapfrog = velocity_verlet(density.potential, euclidean_kinetic_energy)
-    most = 2**depth - 1
 
     def along(sign: float) -> Any:
         def step(state: Any, _: Any) -> Any:
             state = leapfrog(sign, mass, state)
             return state, state.z
 
-        return jax.lax.scan(step, begin(vector, momentum), None, length=most)[1]
+        return jax.lax.scan(step, begin(vector, momentum), None, length=2**depth - 1)[1]
 
-    ways = jnp.stack([along(-1.0), along(1.0)])
     forward = []
     for _ in range(depth):
         tree_key, direction_key, _ = jax.random.split(tree_key, 3)
         forward.append(jax.random.bernoulli(direction_key))
-    directions = jnp.stack(forward).astype(jnp.int32)
-    side, place = doublings(directions)
-    return ways[side, place], directions
+    return _as_made(along(-1.0), along(1.0), forward)
+
+
+def orbit_path(
+    key: Any,
+    vector: Any,
+    density: Density,
+    *,
+    depth: int,
+    energy_range: float,
+    max_halvings: int,
+) -> tuple[Any, Any]:
+    """Ends of the macro steps of WALNUTS with step one, in the order in which it makes them.
+
+    Args:
+        key, vector: of the state before the draw; `vector` has shape (d,).
+        density: U.
+        depth: of the longest orbit; the draw's own `macro_steps` says how many it has.
+        energy_range, max_halvings: of the kernel.
+
+    Returns:
+        As `tree_path`.
+    """
+    _, momentum_key, orbit_key, _ = jax.random.split(key, 4)
+    momentum = jax.random.normal(momentum_key, vector.shape, vector.dtype)
+    one = jnp.ones((), vector.dtype)
+    start = Place(vector, momentum, *density.gradient_and_terms(vector), 0 * one)
+    macro_steps = MacroSteps(density, start, one, one, energy_range, max_halvings)
+
+    def along(sign: float) -> Any:
+        def step(place: Place, _: Any) -> Any:
+            place = macro_steps.step(place, sign).end
+            return place, place.vector
+
+        return jax.lax.scan(step, start, None, length=2**depth - 1)[1]
+
+    keys = (jax.random.split(jax.random.fold_in(orbit_key, level), 3) for level in range(depth))
+    return _as_made(along(-1.0), along(1.0), [jax.random.bernoulli(of[0]) for of in keys])
+
+
+def _as_made(backward: Any, forward: Any, directions: list[Any]) -> tuple[Any, Any]:
+    """Points of both ways, (2^depth - 1, d), in the order in which doublings make them."""
+    stacked = jnp.stack(directions).astype(jnp.int32)
+    side, place = doublings(stacked)
+    return jnp.stack([backward, forward])[side, place], stacked
 
 
 def doublings(forward: Any) -> tuple[Any, Any]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl.inference.approximations.trained_networks.stein import stein_direction
 from bayesnn_ppl.inference.kernels.common.density import Density
-from bayesnn_ppl.report.gallery.recording import leapfrog_path, tree_path
+from bayesnn_ppl.report.gallery.recording import leapfrog_path
 from bayesnn_ppl.report.gallery.results import STARTS, Runs, looked_at
-from bayesnn_ppl.report.gallery.samplers import BATCH, DEPTH, LEAPFROGS, SAMPLERS, Sampler
+from bayesnn_ppl.report.gallery.samplers import BATCH, LEAPFROGS, SAMPLERS, Sampler
 from bayesnn_ppl.report.gallery.targets import TARGETS, log_densities
 
 __all__ = ["CHAINS", "FACTORS", "PARTICLES", "TEMPERATURES", "run_all"]
@@ -115,8 +115,8 @@ def _chains(sampler: Sampler, draws: int) -> Any:
             kernel.model, (rows, jnp.zeros(rows.shape[0])), {}, {"u": jnp.zeros(2)}
         )
         state = told.pop("key")[:, 0], told.pop("before")[:, 0]
-        if sampler.path == "tree":
-            found = jax.vmap(lambda k, z: tree_path(k, z, density, depth=DEPTH))(*state)
+        if tree := sampler.tree:
+            found = jax.vmap(lambda k, z: tree(k, z, density))(*state)
             return dict(zip(("points", "forward"), found, strict=True))
         most = LEAPFROGS * 3 // 2
         return {"points": jax.vmap(lambda k, z: leapfrog_path(k, z, density, most=most))(*state)}
@@ -138,6 +138,8 @@ def _told(state: Any) -> dict[str, Any]:
         return {"accept_prob": state.accept_prob, "num_steps": state.num_steps}
     names = "accept_prob", "num_steps", "proposed", "stopped", "kinetic_temperature"
     told = {name: statistics[name] for name in names if name in statistics}
+    if "macro_steps" in statistics:  # the points of its path, of which each took several gradients
+        told["num_steps"] = statistics["macro_steps"]
     seen = getattr(getattr(state, "variables", None), "seen", None)
     if seen is not None:
         told["seen"] = seen

@@ -1,6 +1,8 @@
 """The gallery's samplers, each with its settings and with what to look at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpyro
@@ -15,14 +17,18 @@ from bayesnn_ppl.report.gallery.recording import (
     RecordingSGHMC,
     RecordingSGLD,
     RecordingWalk,
+    orbit_path,
+    tree_path,
 )
 from bayesnn_ppl.report.gallery.targets import log_densities
 
-__all__ = ["BATCH", "DEPTH", "LEAPFROGS", "SAMPLERS", "Sampler"]
+__all__ = ["BATCH", "LEAPFROGS", "SAMPLERS", "Sampler"]
 
 BATCH = 8  # rows of a minibatch
 LEAPFROGS = 10  # of HMC on average
-DEPTH = 6  # of the tree of NUTS: 63 leapfrogs
+_DEPTH = 6  # of the tree of NUTS: 63 leapfrogs
+_ORBIT_DEPTH = 5  # of WALNUTS: 31 macro steps
+_ORBIT: dict[str, Any] = {"energy_range": 1.0, "max_halvings": 4}
 
 type Path = Literal["proposal", "leapfrogs", "tree", "steps", "particles"]
 
@@ -42,6 +48,8 @@ class Sampler:
         stochastic: whether it takes minibatches.
         exact: whether an accept step makes its draws exact at any step size.
         drift: whether a proposal's drift is drawn.
+        tree: (key, position, density) of the state before a draw -> the points of its tree, and
+            the directions of its doublings; None where `path` is another.
     """
 
     kernel: Any
@@ -54,6 +62,7 @@ class Sampler:
     stochastic: bool = False
     exact: bool = False
     drift: bool = False
+    tree: Callable[..., tuple[Any, Any]] | None = None
 
 
 def _model(x: Any, y: Any = None, *, batch_size: int | None = None) -> None:
@@ -86,7 +95,7 @@ SAMPLERS: dict[str, Sampler] = {
         exact=True,
     ),
     "NUTS": Sampler(
-        NUTS(_model, step_size=1.0, adapt_mass_matrix=False, max_tree_depth=DEPTH, **_FIXED),
+        NUTS(_model, step_size=1.0, adapt_mass_matrix=False, max_tree_depth=_DEPTH, **_FIXED),
         0.2,
         "one leapfrog",
         "one for each point of the tree",
@@ -95,6 +104,22 @@ SAMPLERS: dict[str, Sampler] = {
         "a doubling that was cut short, drawn hollow, cannot be chosen.",
         "tree",
         exact=True,
+        tree=partial(tree_path, depth=_DEPTH),
+    ),
+    "WALNUTS": Sampler(
+        kernels.WALNUTS(
+            _model, step_size=1.0, max_leapfrogs=2**_ORBIT_DEPTH - 1, mass="identity", **_ORBIT,
+            **_FIXED,
+        ),
+        0.6,
+        "one step of the path, of 1 to 16 leapfrogs",
+        "two or more for each point of the path",
+        "NUTS whose steps are divided where the energy would not hold: one long step takes one "
+        "leapfrog where the valley is wide, and up to 16 in the bend or the neck of the funnel, "
+        "which NUTS with as long a step cannot enter.",
+        "tree",
+        exact=True,
+        tree=partial(orbit_path, depth=_ORBIT_DEPTH, **_ORBIT),
     ),
     "MALA": Sampler(
         RecordingMALA(_model, step_size=0.5, **_FIXED),

@@ -23,6 +23,7 @@ from bayesnn_ppl.report.gallery.targets import REACH, TARGETS, marginals
 
 ALL = tuple(TARGETS)
 EXACT = [name for name, sampler in SAMPLERS.items() if sampler.exact]
+TREES = [name for name in EXACT if SAMPLERS[name].tree]
 # One that compiles quickly everywhere; the others where checks are wanted.
 QUICK = ("HMC", "random walk")
 
@@ -98,7 +99,7 @@ def misses(runs, temperature_of):
 @pytest.mark.parametrize("name", samplers(EXACT))
 def test_exact_samplers_draw_from_the_exact_marginals(name):
     wrong, counted = misses(runs_of(name), lambda temperature: temperature)
-    assert wrong == [] and len(counted) >= {"HMC": 8, "NUTS": 8}.get(name, 1)
+    assert wrong == [] and len(counted) >= {"HMC": 8, "NUTS": 8, "WALNUTS": 8}.get(name, 1)
 
 
 def test_another_temperature_would_be_seen():
@@ -108,7 +109,7 @@ def test_another_temperature_would_be_seen():
     assert len(plain) >= 6 and set(plain) <= set(wrong)
 
 
-@pytest.mark.parametrize("name", samplers([n for n in EXACT if n != "NUTS"]))
+@pytest.mark.parametrize("name", samplers([n for n in EXACT if n not in TREES]))
 def test_paths_end_at_the_proposal(name):
     runs = runs_of(name)
     draws = runs.draws[..., 0, :, :]
@@ -126,8 +127,9 @@ def test_paths_end_at_the_proposal(name):
 
 
 @pytest.mark.check
-def test_draws_of_nuts_are_points_of_their_tree():
-    runs = runs_of("NUTS")
+@pytest.mark.parametrize("name", TREES)
+def test_draws_are_points_of_their_tree(name):
+    runs = runs_of(name)
     draws = runs.draws[..., 0, :, :]
     made = np.arange(runs.points.shape[-2]) < runs.counts[..., None]
     leaves = np.where(made[..., None], runs.points, np.inf)

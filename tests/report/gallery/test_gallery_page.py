@@ -1,10 +1,79 @@
-"""The gallery in a real browser: quiet, self-contained, played with mouse and keyboard."""
+"""`bayesnn gallery` as the documentation types it, its numbers, and its page in a real browser."""
 
+import json
+import re
+
+import numpy as np
 import pytest
 
+from bayesnn_ppl.cli import main
+from bayesnn_ppl.report.gallery.packing import unpacked
+from bayesnn_ppl.report.gallery.samplers import SAMPLERS
+from bayesnn_ppl.report.gallery.targets import TARGETS
 from tests.report.browser import asked_for, browser, colours, console_errors, fits
 
 pytestmark = pytest.mark.check
+
+
+def contents(page_file):
+    """The data of a page."""
+    html = page_file.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="runs">(.*?)</script>', html, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def default_page(tmp_path_factory):
+    """The page of `bayesnn gallery gallery.html`, as the documentation types it."""
+    file = tmp_path_factory.mktemp("gallery") / "gallery.html"
+    assert main(["gallery", str(file)]) == 0
+    return file
+
+
+def check(file, draws):
+    """Every target, sampler, step and temperature has draws, and what is drawn of them."""
+    assert 1e5 < file.stat().st_size < 4e6 * max(1, draws / 240)
+    data = contents(file)
+    assert data["targets"] == list(TARGETS) and list(data["samplers"]) == list(SAMPLERS)
+    for name, told in data["samplers"].items():
+        runs = unpacked(told["runs"])
+        shape = len(TARGETS), 3, 3
+        count = min(draws, 120) if name == "SVGD" else draws
+        assert told["draws"] == count and len(told["look"]) > 50
+        assert runs["draws"].shape == (*shape, told["chains"], 2, count)
+        assert runs["made"].shape == (*shape, told["chains"])
+        assert (runs["made"] <= count).all() and (runs["made"] >= 0).all()
+        if name != "SVGD":
+            moves = (np.diff(runs["draws"], axis=-1) != 0).any((-1, -2)) | (runs["made"] < 3)
+            assert moves[:, 0].mean() > 0.95, "with a short step"
+            # With a long one every proposal may be rejected.
+            assert moves.mean() > (0.6 if SAMPLERS[name].exact else 0.95)
+        if "points" in runs:
+            assert runs["counts"].shape == (*shape, count)
+            assert runs["points"].shape == (2, runs["counts"].sum(dtype=int))
+        if SAMPLERS[name].exact:
+            assert (runs["made"] == count).all(), "what rejects does not stop"
+        assert ("noise" in runs) == SAMPLERS[name].stochastic
+
+
+def test_the_documented_command(default_page):
+    check(default_page, 240)
+    data = contents(default_page)
+    assert (data["targets"][0], next(iter(data["samplers"]))) == ("banana", "HMC")
+    stopped = unpacked(data["samplers"]["SGHMC"]["runs"])["made"][0, 2]
+    assert (stopped < 240).all(), "SGHMC on the banana stops where the step is long"
+
+
+@pytest.mark.parametrize(("seed", "draws"), [(1, 480), (2, 40)])
+def test_other_seeds_and_lengths(seed, draws, tmp_path):
+    file = tmp_path / "gallery.html"
+    assert main(["gallery", str(file), "--seed", str(seed), "--draws", str(draws)]) == 0
+    check(file, draws)
+
+
+def test_without_a_name_it_is_written_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["gallery", "--samplers", "random walk", "--targets", "standard"]) == 0
+    assert (tmp_path / "gallery.html").stat().st_size > 1e4
 
 
 @pytest.fixture
@@ -172,4 +241,6 @@ def test_without_scripts_there_is_a_figure_and_a_table(address):
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         driver.get(address)
         assert driver.find_element("css selector", "#all svg").is_displayed()
-        assert len(driver.find_elements("css selector", "#numbers tbody tr")) == 64
+        assert len(driver.find_elements("css selector", "#numbers tbody tr")) == len(
+            SAMPLERS
+        ) * len(TARGETS)
