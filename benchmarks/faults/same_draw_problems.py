@@ -59,12 +59,13 @@ def kernels() -> dict[str, Callable[[Any], Any]]:
             m, step_size=1e-3, batch_size=8, num_leapfrogs=3
         ),
     }
-    for name in ("SGLD", "SGHMC", "SGNHT", "Langevin"):
+    for name in ("SGLD", "SGHMC", "SGMCLMC", "SGNHT", "Langevin"):
         found[name] = lambda m, name=name: getattr(k, name)(m, step_size=1e-4, **steps)
     more: dict[str, dict[str, Any]] = {
         "rmsprop": {"preconditioner": p.RMSProp()},
         "moving rmsprop": {"preconditioner": p.RMSProp(mode="corrected")},
         "adagrad": {"preconditioner": p.Adagrad()},
+        "gradient noise": {"preconditioner": p.GradientNoise()},
         "layerwise": {"preconditioner": p.Layerwise(every=6, gradients=4)},
         "svrg": {"gradient": g.SVRG(every=6)},
         "control variate": {"gradient": g.ControlVariate()},
@@ -75,7 +76,7 @@ def kernels() -> dict[str, Callable[[Any], Any]]:
         "cold": {"temperature": 0.1},
     }
     for name, settings in more.items():
-        method = k.SGLD if "moving" in name else k.SGHMC
+        method = {"moving rmsprop": k.SGLD, "gradient noise": k.SGMCLMC}.get(name, k.SGHMC)
         found[f"{method.__name__} {name}"] = lambda m, c=method, given=settings: c(
             m, **{"step_size": 1e-4, **steps, **given}
         )

@@ -24,7 +24,8 @@ _HELPERS = {"izmailov_trajectory", "DuringTraining", "inverse_cdf", "probit_prob
 _TITLES = {"kernels": "Kernels", "approximations": "Approximations"}
 _ORDER = {
     "kernels": "NUTS WALNUTS HMC ChEES MCLMC AdjustedMCLMC ParallelTempering TemperedSMC SGHMC "
-    "SGLD Langevin OBABO SGNHT ATMC MALA RandomWalk BiasedMinibatchHMC BiasedMinibatchMetropolis",
+    "SGMCLMC SGLD Langevin OBABO SGNHT ATMC MALA RandomWalk BiasedMinibatchHMC "
+    "BiasedMinibatchMetropolis",
     "approximations": "MAP Ensemble Repulsive Laplace LastLayer SNGP SWAG ConstantSGD Variational "
     "NaturalGradient EmpiricalBayes Dropout",
 }

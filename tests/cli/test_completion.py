@@ -34,7 +34,7 @@ def printed(shell):
     ("typed", "offered"),
     [
         ("sam", {"sample"}),
-        ("sample sg", {"sgld", "sghmc", "sgnht"}),
+        ("sample sg", {"sgld", "sghmc", "sgmclmc", "sgnht"}),
         ("sample hmc --num-l", {"--num-leapfrogs"}),
         ("sample hmc --mass d", {"diagonal"}),
         ("fit la", {"laplace", "last-layer"}),

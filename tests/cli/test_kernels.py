@@ -80,6 +80,10 @@ CASES = {
         "langevin",
         {"step_size": 1e-4, "batch_size": 8, "integrator": "OBABO"},
     ),
+    "sgmclmc --step-size 1e-4 --batch-size 8 --max-angle 0.5 --momentum-decay 0.5": (
+        "sgmclmc",
+        {"step_size": 1e-4, "batch_size": 8, "max_angle": 0.5, "momentum_decay": 0.5},
+    ),
     "sgnht --step-size 1e-4 --batch-size 8": (
         "sgnht",
         {"step_size": 1e-4, "batch_size": 8},
@@ -154,7 +158,7 @@ def test_settings_of_another_kernel_are_refused():
                     sample_job(f"{kernel} {flag(name)}")
 
 
-@pytest.mark.parametrize("kernel", ["sgld", "sghmc", "langevin", "sgnht", "atmc"])
+@pytest.mark.parametrize("kernel", ["sgld", "sghmc", "sgmclmc", "langevin", "sgnht", "atmc"])
 def test_what_a_kernel_needs_must_be_given(kernel):
     with pytest.raises(ValueError, match=f"{kernel} needs --step-size and --batch-size: .*auto"):
         sample_job(kernel)

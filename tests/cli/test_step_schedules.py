@@ -34,6 +34,10 @@ CASES = {
     "--schedule cyclical --warmup 0": {"step_size": SCHEDULES.Cyclical(1e-4, 100)},
     "--preconditioner none": {"step_size": 1e-4},
     "--preconditioner rmsprop": {"step_size": 1e-4, "preconditioner": RMSPROP()},
+    "--preconditioner gradient-noise": {
+        "step_size": 1e-4,
+        "preconditioner": bnn.preconditioners.GradientNoise(),
+    },
     "--preconditioner rmsprop-plain --sub-batches 2": {
         "step_size": 1e-4,
         "preconditioner": RMSPROP(mode="plain"),

@@ -19,6 +19,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.biased_examples import (
     BiasedMinibatchMetropolis,
 )
 from bayesnn_ppl.inference.kernels.stochastic_gradient.langevin import Langevin
+from bayesnn_ppl.inference.kernels.stochastic_gradient.microcanonical.sgmclmc import SGMCLMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.obabo import OBABO
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgld import SGLD
@@ -32,6 +33,7 @@ __all__ = [
     "OBABO",
     "SGHMC",
     "SGLD",
+    "SGMCLMC",
     "SGNHT",
     "WALNUTS",
     "AdjustedMCLMC",

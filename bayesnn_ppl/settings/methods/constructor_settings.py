@@ -126,10 +126,10 @@ def _field(annotation: Any, text: str, default: Any) -> Any:
         return setting(text, read=str, unit="word", metavar="WORD", shown=shown)
     if any(getattr(part, "__name__", "") == "Preconditioner" for part in parts):
         return setting(
-            "a mass for each weight by the size of its gradients: rmsprop is learned in the "
-            "warm-up and then fixed; rmsprop-plain moves at every step, which is biased, as in "
-            "bnn_hmc",
-            read=choice("none", "rmsprop", "rmsprop-plain"),
+            "a mass for each weight: rmsprop, by the size of its gradients, and gradient-noise, by "
+            "their variance, are learned in the warm-up and then fixed; rmsprop-plain moves at "
+            "every step, which is biased, as in bnn_hmc",
+            read=choice("none", "rmsprop", "rmsprop-plain", "gradient-noise"),
             unit="word",
             shown="none",
         )

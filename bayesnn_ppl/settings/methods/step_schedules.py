@@ -121,6 +121,10 @@ def built(settings: Mapping[str, Any]) -> dict[str, Any]:
         if after:
             made["step_size"] = bnn.schedules.Delayed(made["step_size"], after)
     if "preconditioner" in made:
-        mode = {"rmsprop": "frozen", "rmsprop-plain": "plain"}[made["preconditioner"]]
-        made["preconditioner"] = bnn.preconditioners.RMSProp(mode=mode)
+        known = {
+            "rmsprop": bnn.preconditioners.RMSProp(),
+            "rmsprop-plain": bnn.preconditioners.RMSProp(mode="plain"),
+            "gradient-noise": bnn.preconditioners.GradientNoise(),
+        }
+        made["preconditioner"] = known[made["preconditioner"]]
     return made

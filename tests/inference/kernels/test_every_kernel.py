@@ -17,6 +17,7 @@ from bayesnn_ppl.inference.kernels import (
     MALA,
     MCLMC,
     SGHMC,
+    SGMCLMC,
     SGNHT,
     WALNUTS,
     AdjustedMCLMC,
@@ -43,7 +44,10 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.base import (
     StochasticGradientKernel,
     StochasticGradientState,
 )
-from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import RMSProp
+from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
+    GradientNoise,
+    RMSProp,
+)
 from tests.inference.kernels.known_moments import LINEAR, NO_DATA, SETTINGS, unrelated_data
 from tests.marks import checked
 
@@ -64,6 +68,10 @@ KERNELS = {  # and the ways in which NumPyro can run their chains
     "TemperedSMC": (lambda: TemperedSMC(LINEAR, runs=1, max_leapfrogs=5), ["vectorized"]),
     "SGHMC": (
         lambda: SGHMC(LINEAR, preconditioner=RMSProp(), **SMALL_STEPS | {"step_size": 1e-2}),
+        METHODS,
+    ),
+    "SGMCLMC": (
+        lambda: SGMCLMC(LINEAR, preconditioner=GradientNoise(), **SMALL_STEPS),
         METHODS,
     ),
 }
@@ -163,6 +171,10 @@ REFUSED = [
     (SGHMC, STEP | {"momentum_decay": 1.0}, "momentum_decay"),
     (SGHMC, dict(batch_size=4, learning_rate=-1.0), "learning_rate"),
     (SGHMC, STEP | {"step_size": -1.0}, "must be positive"),
+    (SGMCLMC, STEP | {"momentum_decay": 1.0}, "momentum_decay"),
+    *[(SGMCLMC, STEP | {"max_angle": angle}, "max_angle") for angle in (0.0, 2.0)],
+    (SGMCLMC, STEP | {"temperature": 0.0}, "temperature"),
+    (SGMCLMC, STEP | {"temperature": bnn.schedules.Ramp(1.0, 10)}, "temperature"),
     (SGNHT, STEP | {"integrator": "Euler"}, "integrator.*Did you mean `euler`"),
     (SGNHT, STEP | {"thermostat_mass": 0.0}, "thermostat_mass"),
     (SGNHT, STEP | {"momentum_decay": -0.1}, "momentum_decay"),

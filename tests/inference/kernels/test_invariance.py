@@ -147,6 +147,7 @@ BIASED = {
         "Langevin", 4e-2 * e, round(10 / e**0.5), integrator="BAOAB", momentum_decay=0.5
     ),
     "SGHMC": lambda e: small("SGHMC", 4e-3 * e, round(20 / e**0.5), momentum_decay=0.5),
+    "SGMCLMC": lambda e: small("SGMCLMC", 4e-2 * e, round(20 / e**0.5), momentum_decay=0.5),
     "SGNHT": lambda e: small("SGNHT", 2e-2 * e, round(20 / e**0.5)),
     "ATMC": lambda e: small("ATMC", 1e-2 * e, round(20 / e**0.5)),
     "MCLMC": lambda e: kernels.MCLMC(

@@ -16,6 +16,7 @@ from bayesnn_ppl.inference.kernels import (
     OBABO,
     SGHMC,
     SGLD,
+    SGMCLMC,
     WALNUTS,
     AdjustedMCLMC,
     ChEES,
@@ -23,6 +24,7 @@ from bayesnn_ppl.inference.kernels import (
     RandomWalk,
 )
 from bayesnn_ppl.inference.kernels.common.acceptance import metropolis
+from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import trajectory
 from bayesnn_ppl.inference.kernels.full_batch import (
     hmc,
     mala,
@@ -32,7 +34,6 @@ from bayesnn_ppl.inference.kernels.full_batch import (
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import hmc_step
 from bayesnn_ppl.inference.kernels.full_batch.mala import mala_proposal
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical import adjusted_mclmc
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import trajectory
 from bayesnn_ppl.inference.kernels.full_batch.random_walk import random_walk_proposal
 from tests.inference.kernels.known_moments import (
     LINEAR,
@@ -139,11 +140,18 @@ KERNELS = {
         SEQUENTIAL,
         COLD,
     ),
+    "SGMCLMC, cold": (
+        SGMCLMC,
+        LINEAR,
+        dict(temperature=0.5, **ALL_ROWS),
+        SEQUENTIAL,
+        COLD,
+    ),
 }
 
 
 # In `make test` each kernel once: the others differ in a temperature or an option.
-ONCE = [name for name in KERNELS if "," not in name or name == "SGHMC, cold"]
+ONCE = [name for name in KERNELS if "," not in name or name in ("SGHMC, cold", "SGMCLMC, cold")]
 
 
 @pytest.mark.parametrize("name", checked(KERNELS, *ONCE))

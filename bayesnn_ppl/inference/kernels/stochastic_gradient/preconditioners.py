@@ -13,13 +13,22 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from bayesnn_ppl.core.arguments import integer, near_misses, positive
+from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_noise import GradientNoise
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioner_base import (
     Identity,
     Preconditioner,
     check_preconditioner,
 )
 
-__all__ = ["Adagrad", "Identity", "Layerwise", "Preconditioner", "RMSProp", "check_preconditioner"]
+__all__ = [
+    "Adagrad",
+    "GradientNoise",
+    "Identity",
+    "Layerwise",
+    "Preconditioner",
+    "RMSProp",
+    "check_preconditioner",
+]
 
 
 class Moments(NamedTuple):

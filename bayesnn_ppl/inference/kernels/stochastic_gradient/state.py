@@ -54,7 +54,8 @@ class StochasticGradientState(NamedTuple):
         rng_key: one key.
         statistics: kinetic_temperature, mᵀM⁻¹m/d of each site, in the order of their names, where
             there are momenta; stopped; step_size and temperature, of the last step; num_steps,
-            minibatch gradients of the draw; accept_prob, where something is accepted.
+            minibatch gradients of the draw; accept_prob, where something is accepted; kick_angle,
+            of the last step, where gradients turn a velocity of fixed length.
     """
 
     z: Any
@@ -117,8 +118,9 @@ def draw_statistics(
         "num_steps": gradients,
         "stopped": jnp.zeros((), bool),
     }
-    if "accept_prob" in recorded:
-        told["accept_prob"] = getattr(variables, "accept_prob", jnp.zeros((), last.mass.dtype))
+    for name in ("accept_prob", "kick_angle"):
+        if name in recorded:
+            told[name] = getattr(variables, name, jnp.zeros((), last.mass.dtype))
     momentum = getattr(variables, "momentum", None)
     if momentum is not None:
         energies = jnp.split(momentum**2 / last.mass, np.cumsum(sizes)[:-1])

@@ -9,6 +9,7 @@ import pytest
 
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     Adagrad,
+    GradientNoise,
     Layerwise,
     RMSProp,
     check_preconditioner,
@@ -46,6 +47,34 @@ def test_adagrad():
     mean = [np.vstack([first, GRADIENTS[: k + 1] ** 2]).mean(axis=0) for k in range(12)]
     found = states_of(Adagrad(floor=0.01), GRADIENTS)
     np.testing.assert_allclose(found, 0.01 + np.sqrt(mean), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["frozen", "plain"])
+def test_gradient_noise(mode):
+    """Of successive differences: alike at first, and from the fifth on exponentially."""
+    variance, expected = np.zeros(5), [np.ones(5)]
+    for steps, pair in enumerate(zip(GRADIENTS, GRADIENTS[1:], strict=False), 1):
+        weight = max(1 / steps, 0.2)
+        variance = (1 - weight) * variance + weight * 0.5 * (pair[1] - pair[0]) ** 2
+        seen = steps + 1
+        relative = (seen * variance / variance.mean() + 10) / (seen + 10)
+        expected.append(np.maximum(relative, 0.5))
+    found = states_of(GradientNoise(decay=0.8, floor=0.5, mode=mode), GRADIENTS)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_gradient_noise_is_the_variance_around_a_gradient_that_moves():
+    rng = np.random.default_rng(1)
+    spread = np.array([0.5, 1.0, 1.5, 1.0, 1.0])
+    drift = 50 * np.sin(np.arange(20000)[:, None] / 500) * [0, 0, 0, 1, 3]
+    gradients = (drift + spread * rng.normal(size=(20000, 5))).astype(np.float32)
+    found = states_of(GradientNoise(decay=0.9999), gradients)[-1]
+    np.testing.assert_allclose(found, spread**2 / np.mean(spread**2), rtol=0.08)
+
+
+def test_gradients_without_noise_leave_the_mass():
+    found = states_of(GradientNoise(), np.ones((4, 5), np.float32))
+    np.testing.assert_array_equal(found, 1.0)
 
 
 def test_layerwise():
@@ -194,6 +223,10 @@ def test_drift_is_the_derivative_of_the_inverse_mass():
         (lambda: RMSProp(decay=-0.1), ValueError, "`decay` of RMSProp must be positive"),
         (lambda: RMSProp(floor=0.0), ValueError, "`floor` of RMSProp must be positive"),
         (lambda: RMSProp(mode="plane"), ValueError, "Did you mean `plain`"),
+        (lambda: GradientNoise(decay=1.0), ValueError, "`decay` of GradientNoise must be below 1"),
+        (lambda: GradientNoise(decay=0.0), ValueError, "`decay` of GradientNoise must be positive"),
+        (lambda: GradientNoise(floor=1.0), ValueError, "`floor` of GradientNoise, a share"),
+        (lambda: GradientNoise(mode="frosen"), ValueError, "Did you mean `frozen`"),
         (lambda: Adagrad(mode="corrected"), ValueError, "`mode='corrected'` of Adagrad"),
         (lambda: Layerwise(every=10), ValueError, "32, but M is reset every 10 steps"),
         (lambda: Layerwise(every=0), ValueError, "`every` of Layerwise must be at least 1"),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
 from bayesnn_ppl.core.arguments import integer, positive
+from bayesnn_ppl.inference.kernels.common import microcanonical_dynamics as dynamics
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
@@ -16,10 +17,9 @@ from bayesnn_ppl.inference.kernels.common.adaptation import (
     variance_windows,
 )
 from bayesnn_ppl.inference.kernels.common.density import Density, log_ratio
+from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import direction, trajectory
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import MetropolisKernel, Proposal
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical import dynamics
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import direction, trajectory
 
 __all__ = ["Adaptation", "AdjustedMCLMC"]
 
@@ -48,7 +48,7 @@ class AdjustedMCLMC(MetropolisKernel):
     """Metropolis-adjusted microcanonical dynamics.
 
     Each draw takes a new velocity, uniform on the sphere, follows the microcanonical dynamics
-    (`dynamics.py`) for a length τ, and goes there with probability
+    (`microcanonical_dynamics.py`) for a length τ, and goes there with probability
     min(1, e^{-ΔE}), ΔE = ΔK + U(x') - U(x). The map is reversible, and -ΔK is its
     log-determinant, so the posterior (temperature 1) is left invariant at every step size. τ is
     uniform on (0, 2L), drawn again each time and independently of everything else, so that no

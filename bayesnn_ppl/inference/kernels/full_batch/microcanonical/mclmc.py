@@ -13,13 +13,13 @@ from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import Adaptation, Batches
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import (
+from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import (
     check_dimension,
     check_preconditioning,
     direction,
 )
+from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import Adaptation, Batches
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical.moves import (
     Errors,
     MCLMCState,
@@ -33,8 +33,8 @@ __all__ = ["MCLMC", "MCLMCState"]
 class MCLMC(ModelKernel):
     """Unadjusted microcanonical Langevin Monte Carlo.
 
-    Microcanonical dynamics (`dynamics.py`) whose velocity is partly forgotten, at the
-    rate 1/L. Every draw is kept: there is no accept step, and the stationary distribution is
+    Microcanonical dynamics (`microcanonical_dynamics.py`) whose velocity is partly forgotten, at
+    the rate 1/L. Every draw is kept: there is no accept step, and the stationary distribution is
     the posterior (temperature 1) up to a bias of order ε². Var(ΔE) of a step is of order ε⁶, so the
     bias goes with the cube root of v = Var(ΔE)/d, which is what the warm-up sets, and for Gaussian
     posteriors v bounds it whatever their dimension and scales (Robnik and Seljak 2024,

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.density import Density
-from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import when
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import (
+from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import (
     Point,
     direction,
     refresh,
     trajectory,
 )
+from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
+from bayesnn_ppl.inference.kernels.full_batch.microcanonical.adaptation import when
 
 __all__ = ["Errors", "MCLMCState", "move", "warm_step"]
 

@@ -62,13 +62,13 @@ def check_preconditioning(value: object, name: str) -> str:
     return str(value)
 
 
-def check_dimension(vector: Any, name: str) -> None:
+def check_dimension(vector: Any, name: str, instead: str = "NUTS") -> None:
     """Raise ValueError where the velocity of the kernel `name` would have nowhere to turn."""
     if vector.size < 2:
         raise ValueError(
             f"{name} needs a model with at least two unconstrained coordinates: the velocity lives "
             f"on a sphere, which in one dimension is two points. This model has {vector.size}. "
-            "Use NUTS."
+            f"Use {instead}."
         )
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesnn_ppl.inference.kernels.full_batch.microcanonical.dynamics import (
+from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import (
     MINIMAL_NORM,
     Point,
     direction,

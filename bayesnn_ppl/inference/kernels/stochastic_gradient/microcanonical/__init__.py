@@ -1,0 +1,1 @@
+"""The microcanonical kernel of minibatch gradients."""
