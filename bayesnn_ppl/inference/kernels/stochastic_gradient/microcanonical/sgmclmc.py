@@ -109,15 +109,19 @@ class SGMCLMC(StochasticGradientKernel):
         T_i = T (1 + κ_i)/(1 + mean κ),    κ_i = ε C_i/(2T(1 - β))
 
     for many coordinates and small steps, that is, the temperatures 1 + κ_i of `SGHMC` divided by
-    their mean. Noise that is alike in all coordinates acts as part of the refreshment and leaves
-    the target exp(-U/T) as it is. Noise that is not makes noisy coordinates too wide and quiet
-    ones too narrow; `preconditioner=bnn.preconditioners.GradientNoise()` makes it alike, as far
-    as a diagonal M can. What is left is of second order in h = √ε, and on a Gaussian of many
-    dimensions there is none; with few coordinates there is a part of order δ²/d, δ being the kick
-    angle, a statistic of the draws.
+    their mean. Noise that is alike in all directions acts as part of the refreshment and leaves
+    the target exp(-U/T) as it is; other noise makes noisy directions too wide and quiet ones too
+    narrow. `preconditioner=bnn.preconditioners.GradientNoise()` makes it alike in all
+    coordinates. It stays uneven where it is correlated: minibatch noise is large in the
+    directions of which the data say much, and those of which they say nothing, which are what
+    a network is uncertain of, keep the temperature T/(1 + mean κ). So keep mean κ small; with the
+    kick angle δ, a statistic of the draws, it is at most δ²/(2(1 - β)).
 
-    The statistic `kinetic_temperature` of the sites shows what noise does: their mean over all
-    coordinates is T always, and those above it are of sites whose gradients are noisy.
+    What is left without uneven noise is of second order in h = √ε. On a Gaussian of many dimensions
+    it vanishes; with few coordinates there is a part of order δ²/d.
+
+    The statistic `kinetic_temperature` of the sites shows noise that differs between them. Their
+    mean over all coordinates is T always.
 
     Args:
         model: a NumPyro model of `(x, y)`, with at least two unconstrained coordinates.
