@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness.tables import markdown
+from benchmarks.harness.tables import markdown, plus_minus
 from benchmarks.pages.stored_numbers import ROOT, stored
 
 RESULTS = "benchmarks/results"
@@ -269,6 +269,23 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
+def microcanonical_minibatches() -> str:
+    """Temperatures and scores of SGHMC and SGMCLMC on MNIST at three steps."""
+    lines = []
+    for name, row in result("microcanonical_minibatches").items():
+        if name != "MAP":
+            kinetic = "{:.2f} to {:.2f}".format(*row["kinetic"])
+            angle = f"{row['kick_angle']:.2f}" if "kick_angle" in row else ""
+            configurational = plus_minus(*row["configurational"])
+            scores = f"{row['nll']:.3f}", f"{100 * row['accuracy']:.1f} %"
+            lines.append([name, kinetic, configurational, angle, *scores])
+    heads = [
+        "sampler, step size", "kinetic, by array", "configurational, first layer", "kick angle",
+        "NLL", "accuracy",
+    ]  # fmt: skip
+    return markdown(heads, lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
     "effective_draws": effective_draws,
@@ -279,4 +296,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
+    "microcanonical_minibatches": microcanonical_minibatches,
 }
