@@ -199,6 +199,18 @@ def test_even_noise_has_no_bias_where_the_exact_flow_has_one():
         np.testing.assert_allclose(variance / TARGET, half / np.tanh(half), rtol=1e-4)
 
 
+def test_even_noise_heats_steep_coordinates_a_little():
+    """By the docstring's part of first order in ελ, where curvatures differ; their mean stays."""
+    precision = PRECISION * np.linspace(0.25, 1.75, DIMENSION)
+    for size in (0.0, 0.25, 1.0):
+        even = np.full(DIMENSION, size * NOISE.mean())
+        kappa = EPSILON * even / (2 * TEMPERATURE * (1 - DECAY))
+        ratio = predicted(precision, even)[0] * precision / TEMPERATURE
+        part = EPSILON / 4 * (precision - precision.mean()) * kappa / (1 + kappa)
+        np.testing.assert_allclose(ratio.mean(), 1, atol=1e-6)
+        np.testing.assert_allclose(ratio - 1, part, atol=1e-6 + 0.05 * np.abs(part).max())
+
+
 class Flow(SGMCLMC):
     """The negative control of the kick: steps by the exact flow."""
 

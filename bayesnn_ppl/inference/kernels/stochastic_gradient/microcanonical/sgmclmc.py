@@ -118,7 +118,9 @@ class SGMCLMC(StochasticGradientKernel):
     kick angle δ, a statistic of the draws, it is at most δ²/(2(1 - β)).
 
     What is left without uneven noise is of second order in h = √ε. On a Gaussian of many dimensions
-    it vanishes; with few coordinates there is a part of order δ²/d.
+    with all rows in each minibatch it vanishes. Even noise leaves the mean of the temperatures and
+    adds (ε/4)(λ_i - mean λ) κ/(1 + κ) of T to that of a coordinate of curvature λ_i (of
+    M^{-1/2} ∇²U M^{-1/2}), to first order. With few coordinates there is a part of order δ²/d.
 
     The statistic `kinetic_temperature` of the sites shows noise that differs between them. Their
     mean over all coordinates is T always.
