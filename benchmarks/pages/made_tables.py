@@ -269,10 +269,10 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
-def microcanonical_minibatches() -> str:
+def minibatch_mclmc() -> str:
     """Temperatures and scores of SGHMC and SGMCLMC on MNIST at three steps."""
     lines = []
-    for name, row in result("microcanonical_minibatches").items():
+    for name, row in result("minibatch_mclmc").items():
         if name != "MAP":
             kinetic = "{:.2f} to {:.2f}".format(*row["kinetic"])
             angle = f"{row['kick_angle']:.2f}" if "kick_angle" in row else ""
@@ -296,5 +296,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
-    "microcanonical_minibatches": microcanonical_minibatches,
+    "minibatch_mclmc": minibatch_mclmc,
 }

@@ -1,6 +1,6 @@
 """MNIST from a trained network: SGMCLMC and SGHMC with the same gradients at the same steps.
 
-    BAYESNN_DATA=... python -m benchmarks microcanonical_minibatches [--draws 300]
+    BAYESNN_DATA=... python -m benchmarks minibatch_mclmc [--draws 300]
         [--out benchmarks/results]
 
 The first 10 000 training images and the 10 000 test images, means of 2 × 2 pixels, one relu layer
@@ -98,7 +98,7 @@ def main(*, draws: int = 300, out: Path = RESULTS) -> None:
         draws: of each chain, after the warm-up.
     """
     settings = {"rows": ROWS, "batch": BATCH, "steps_per_draw": STEPS, "draws": draws}
-    record = Record(out / "microcanonical_minibatches.json", settings=settings)
+    record = Record(out / "minibatch_mclmc.json", settings=settings)
     train, test = images()
     prior = bnn.priors.fan_in_normal()
     model = bnn.models.mlp(hidden=50, prior=prior, likelihood=bnn.likelihoods.categorical(10))
