@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.harness.tables import markdown, plus_minus
+from benchmarks.harness.tables import markdown
+from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
 
 RESULTS = "benchmarks/results"
@@ -297,4 +299,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "reference_posteriors": reference_posteriors,
     "necks": necks,
     "minibatch_mclmc": minibatch_mclmc,
+    "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
 }

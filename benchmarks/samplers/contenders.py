@@ -191,21 +191,35 @@ def bde(problem: Problem, python: str, *, members: int = CHAINS, **settings: Any
         members: chains.
         settings: further ones of `BdeRegressor`.
     """
-    x, y = problem.arrays
-    with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
-        np.savez(given, x=x, y=y, test=np.asarray(problem.data.test.x))
-        options = {"n_members": members, "hidden_layers": problem.hidden, **settings}
-        run_peer(python, "bde_peer.py", given, made, json.dumps(options))
-        with np.load(made) as file:
-            raw, seconds, compiled = file["raw"], float(file["seconds"]), float(file["compile"])
+    options = {"n_members": members, "hidden_layers": problem.hidden, **settings}
+    found = peer(python, "bde_peer.py", *problem.arrays, problem.data.test.x, options)
+    raw = found["raw"]
     steps = options["warmup_steps"] + options["n_samples"]
     return {
         "functions": np.concatenate([raw[..., 0], raw[..., 1]], axis=2),
         "gradients": int(2 * members * steps),
-        "seconds": seconds,
-        "compile": compiled,
+        "seconds": float(found["seconds"]),
+        "compile": float(found["compile"]),
     }
+
+
+def peer(
+    python: str, script: str, x: Any, y: Any, test: Any, options: dict[str, Any], *words: object
+) -> dict[str, np.ndarray]:
+    """The arrays that a script of `benchmarks/peers` makes of a regression.
+
+    Args:
+        python: the interpreter that has the other library.
+        script: takes the files given and made, the options, and the words.
+        x, y, test: training inputs and targets, and test inputs.
+        options: of the library's estimator.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
+        np.savez(given, x=x, y=y, test=np.asarray(test))
+        run_peer(python, script, given, made, json.dumps(options), *words)
+        with np.load(made) as file:
+            return dict(file)
 
 
 def ours(
