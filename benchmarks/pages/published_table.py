@@ -10,6 +10,7 @@ NAMES = {
     "linear": "least squares",
     "catboost": "CatBoost",
     "ensemble": "deep ensemble",
+    "longer_ensemble": "deep ensemble, trained longer",
     "tabpfn": "TabPFN v2",
     "bde": "bde",
     "mile": "`mile`",
