@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness.tables import markdown, plus_minus
 from benchmarks.harness.tables import markdown
+from benchmarks.pages.minibatch_table import minibatch_mclmc
 from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
 
@@ -271,23 +271,6 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
-def minibatch_mclmc() -> str:
-    """Temperatures and scores of SGHMC and SGMCLMC on MNIST at three steps."""
-    lines = []
-    for name, row in result("minibatch_mclmc").items():
-        if name != "MAP":
-            kinetic = "{:.2f} to {:.2f}".format(*row["kinetic"])
-            angle = f"{row['kick_angle']:.2f}" if "kick_angle" in row else ""
-            configurational = plus_minus(*row["configurational"])
-            scores = f"{row['nll']:.3f}", f"{100 * row['accuracy']:.1f} %"
-            lines.append([name, kinetic, configurational, angle, *scores])
-    heads = [
-        "sampler, step size", "kinetic, by array", "configurational, first layer", "kick angle",
-        "NLL", "accuracy",
-    ]  # fmt: skip
-    return markdown(heads, lines)
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
     "effective_draws": effective_draws,
@@ -298,6 +281,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
-    "minibatch_mclmc": minibatch_mclmc,
+    "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
 }
