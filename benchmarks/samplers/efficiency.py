@@ -8,8 +8,7 @@ without one it is `mlp_regression_small` (one relu layer of 50 to mean and scale
 every parameter. Standard split 0, four chains from draws of the prior on two devices, `--seconds`
 of warm-up and sampling for each sampler. Effective sample sizes are those (bulk) of the network's
 mean and sd at the test inputs. Seconds hold warm-up and sampling; compilation stands apart.
-Gradients hold the warm-up's too. nutpie, which is not among our dependencies, is one of them where
-it is installed.
+Gradients hold the warm-up's too.
 
 A sampler without an accept step counts where its squared bias is below a tenth of the variance for
 every output. The reference is what all samplers with an accept step drew in this run, of chains
@@ -21,7 +20,6 @@ Monte Carlo variance of that difference.
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ from benchmarks.samplers.contenders import (
     numpyro_nuts,
     ours,
 )
-from benchmarks.samplers.nutpie_contender import nutpie_nuts
 from benchmarks.samplers.problem import Compilations, Problem
 
 UNADJUSTED = ("BlackJAX MCLMC", "ours: MCLMC")
@@ -58,14 +55,6 @@ def contenders(
     def our(kernel: Any, warmup: int) -> Callable[[], dict[str, Any]]:
         return lambda: ours(problem, compilations, kernel, warmup, seconds)
 
-    others = {}
-    if find_spec("nutpie"):
-        others = {
-            f"nutpie, {mass}": partial(
-                nutpie_nuts, problem, compilations, seconds, warmup=500, low_rank=low_rank
-            )
-            for mass, low_rank in (("diagonal", False), ("low rank", True))
-        }
     return {
         "NumPyro NUTS, parallel": partial(nuts, method="parallel"),
         "NumPyro NUTS, vectorized": partial(nuts, method="vectorized"),
@@ -74,7 +63,6 @@ def contenders(
             blackjax_nuts, problem, compilations, seconds, warmup=500, low_rank=True
         ),
         "BlackJAX MCLMC": partial(blackjax_mclmc, problem, compilations, seconds),
-        **others,
         "ours: NUTS": our(NUTS(model), 500),
         "ours: WALNUTS": our(k.WALNUTS(model), 500),
         "ours: HMC": our(k.HMC(model, **hmc), 500),
