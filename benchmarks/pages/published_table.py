@@ -46,10 +46,10 @@ def _of_seeds(rows: list[dict[str, Any]]) -> list[str]:
     if not rows:
         return ["none", "", "", "", "", ""]
     found = {name: [row[name] for row in rows if row.get(name) is not None] for name in _SHOWN}
-    seconds = f"{mean(found['seconds']):.0f}" if found["seconds"] else ""
+    seconds = _time(mean(found["seconds"])) if found["seconds"] else ""
     if found["compile"]:
-        seconds += f" ({mean(found['compile']):.0f})"
-    cores = f"{mean(found['cpu_seconds']):.0f}" if found["cpu_seconds"] else ""
+        seconds += f" ({_time(mean(found['compile']))})"
+    cores = _time(mean(found["cpu_seconds"])) if found["cpu_seconds"] else ""
     scores = [_spread(found[name]) for name in ("rmse", "nll", "nll_mixture")]
     return [", ".join(str(row["seed"]) for row in rows), *scores, seconds, cores]
 
@@ -58,9 +58,13 @@ def _as_published(one: dict[str, Any]) -> list[str]:
     shown: list[tuple[str, Callable[[float], str]]] = [
         ("rmse", "{:.4f}".format),
         ("nll", "{:.4f}".format),
-        ("seconds", "{:.0f}".format),
+        ("seconds", _time),
     ]
     return ["" if one.get(name) is None else text(one[name]) for name, text in shown]
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
 
 
 def _spread(values: list[float]) -> str:

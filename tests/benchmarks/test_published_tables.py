@@ -138,7 +138,7 @@ def test_the_table_says_what_was_run_and_what_was_not():
     text = published_table({"published": PUBLISHED, "rows": [*made, row(0, -0.9, "test", "mile")]})
     lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
     assert lines["| airfoil, bde"] == [
-        "0, 1", "0.1250 ± 0.0000", "-0.9000 ± 0.1414", "-1.0000 ± 0.0000", "90 (10)", "171",
+        "0, 1", "0.1250 ± 0.0000", "-0.9000 ± 0.1414", "-1.0000 ± 0.0000", "90 (9.6)", "171",
         "0.1216", "-0.9126", "240 |",
     ]  # fmt: skip
     assert lines["| airfoil, `mile`"][:3] == ["0", "0.1250", "-0.9000"]
