@@ -76,10 +76,10 @@ fi; \
 $(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m
 endef
 
-test: lint  ## lint, types, import contracts, doctests and every behaviour once: eight minutes
+test: lint  ## lint, types, import contracts, doctests and every behaviour once
 	$(run_tests) 'not check and not notebook and not built_docs'
 
-check: lint  ## the same with all tests, as CI runs them: twenty minutes
+check: lint  ## the same with all tests, as CI runs them; twice as long
 	$(run_tests) 'not notebook and not built_docs'
 
 # A worker takes over what is left to the other: dealt out beforehand, all long ones may fall to one.
