@@ -27,12 +27,13 @@ def _compiled_programs() -> Path:
 
 
 # Half of the tests' time is XLA's. Workers, commands under test and the next session meet the same
-# programs again; JAX names them by what they are compiled from, by what, and for what.
+# programs again; JAX names them by what they are compiled from, by what, and for what. Small ones
+# are kept too: most operations outside `jit` are such a program, which each module meets again.
 # In the environment for commands that tests call, and in JAX's settings for the tests themselves.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     settings = {
         "jax_compilation_cache_dir": str(_compiled_programs()),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_compile_time_secs": 0,
     }
     for name, value in settings.items():
         os.environ[name.upper()] = str(value)

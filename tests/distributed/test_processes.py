@@ -17,7 +17,7 @@ def asked_for(variable):
 
 TOGETHER = {2: ["nuts-2x1", "sghmc-1x2"]}
 if asked_for("BAYESNN_SLOW_TESTS"):
-    TOGETHER = {2: ["nuts-2x1", "sghmc-1x2", "mclmc-2x1"], 4: ["nuts-2x2"]}
+    TOGETHER = {2: ["nuts-2x1", "sghmc-1x2", "mclmc-2x1"]}
 if asked_for("BAYESNN_ALL_MESHES"):  # four processes that wait for each other on two cores: minutes
     TOGETHER = {
         2: ["nuts-2x1", "sghmc-1x2", "sghmc-stream", "mclmc-2x1"],

@@ -79,10 +79,10 @@ class GallerySettings:
         unit="draws per chain",
     )
     samplers: str | None = setting(
-        "those to show, separated by commas", metavar="NAME,NAME", unit="words", shown="all eight"
+        "those to show, separated by commas", metavar="NAME,NAME", unit="words", shown="all of them"
     )
     targets: str | None = setting(
-        "those to show, separated by commas", metavar="NAME,NAME", unit="words", shown="all eight"
+        "those to show, separated by commas", metavar="NAME,NAME", unit="words", shown="all of them"
     )
     seed: int = setting(
         "seed of all randomness", default=0, read=whole(0), metavar="N", unit="integer"

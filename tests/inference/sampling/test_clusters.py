@@ -149,10 +149,10 @@ def test_until_sees_all_chains_and_ends_them_at_one_draw(cluster, alone, tmp_pat
     keep = bnn.Keep(probe=(X[:5], Y[:5]))
     run = bnn.sample(
         kernel(), X, Y, draws=1_000_000, out=tmp_path / "run", cluster=cluster, keep=keep,
-        until={"function_rhat": 1.01, "ess": 100}, progress=False, **SETTINGS,
+        until={"function_rhat": 1.05, "ess": 100}, progress=False, **SETTINGS,
     )  # fmt: skip
     ended, made = run.provenance["ended"], run.provenance["draws"]
-    assert ended["by"] == "convergence" and ended["function_rhat"] < 1.01 and ended["ess"] > 100
+    assert ended["by"] == "convergence" and ended["function_rhat"] < 1.05 and ended["ess"] > 100
     assert storage.read_commit(tmp_path / "run")["complete"]
     count = min(made, 4000)
     for name, draws in alone(count).items():
