@@ -150,12 +150,15 @@ def test_the_help_tells_the_defaults_of_the_classes():
 
 
 def test_settings_of_another_kernel_are_refused():
-    for kernel in kernel_kinds():
-        for other in kernel_kinds():
-            foreign = set(declared(kernel_group(other))) - set(declared(kernel_group(kernel)))
-            for name in list(foreign)[:1]:
-                with pytest.raises(UnknownOptionError):
-                    sample_job(f"{kernel} {flag(name)}")
+    kinds = list(kernel_kinds())
+    refused = 0
+    for kernel, other in zip(kinds, kinds[1:] + kinds[:1], strict=True):
+        foreign = set(declared(kernel_group(other))) - set(declared(kernel_group(kernel)))
+        for name in sorted(foreign)[:1]:
+            with pytest.raises(UnknownOptionError):
+                sample_job(f"{kernel} {flag(name)}")
+            refused += 1
+    assert refused > len(kinds) / 2
 
 
 @pytest.mark.parametrize("kernel", ["sgld", "sghmc", "sgmclmc", "langevin", "sgnht", "atmc"])
