@@ -1,14 +1,14 @@
-"""What `bnn.calibrate` finds, and what it passes: nine calibrations of a small network.
+"""What `bnn.calibrate` finds, and what it passes: eleven calibrations of a small network.
 
     python -m benchmarks calibration [--replications 200] [--only NAME ...]
         [--out benchmarks/results] [--folder runs/calibration]
 
 A network of one layer of 8 tanh units on 50 rows of 3 features, 41 parameters and a learned noise.
-NUTS, HMC, ChEES and WALNUTS must pass. Found must be, the first three under HMC: a
-cold posterior (T = 0.5), a prior whose standard deviation is 1.3 times too large, a likelihood with
-0.7 times the noise; mean-field variational inference; and MCLMC at its defaults. Each is one call
-of `calibrate`, in memory or, with --folder, resumable. Writes `calibration.json`: p-values by
-quantity, seconds.
+NUTS, HMC, ChEES, WALNUTS and TemperedSMC must pass, and SGMCLMC on all rows at a short step. Found
+must be, the first three under HMC: a cold posterior (T = 0.5), a prior whose standard deviation is
+1.3 times too large, a likelihood with 0.7 times the noise; mean-field variational inference; and
+MCLMC at its defaults. Each is one call of `calibrate`, in memory or, with --folder, resumable.
+Writes `calibration.json`: p-values by quantity, seconds.
 """
 
 import time
@@ -42,11 +42,20 @@ def cases() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     def hmc(model: Any) -> Any:
         return kernels.HMC(model, num_leapfrogs=20, jitter=0.5, mass="diagonal")
 
+    sgmclmc = kernels.SGMCLMC(
+        model, step_size=3e-5, batch_size=ROWS, momentum_decay=0.99, steps_per_draw=200
+    )
     return {
         "NUTS": (NUTS(model), model, {}),
         "HMC": (hmc(model), model, {}),
         "ChEES": (kernels.ChEES(model), model, {}),
         "WALNUTS": (kernels.WALNUTS(model), model, {}),
+        "TemperedSMC": (
+            kernels.TemperedSMC(model),
+            model,
+            {"warmup": 80, "draws": 10, "chains": 64},
+        ),
+        "SGMCLMC": (sgmclmc, model, {"warmup": 300}),
         "cold, T = 0.5": (hmc(bnn.cold(known, 0.5)), known, {}),
         "prior sd x 1.3": (hmc(network(scale=1.3)), model, {}),
         "noise x 0.7": (hmc(network(noise=0.21)), known, {}),
