@@ -5,10 +5,10 @@
 
 A posterior is a data set or `NETWORK:DATA`, with the networks of `benchmarks.samplers.problem`;
 without one it is `mlp_regression_small` (one relu layer of 50 to mean and scale), N(0, 1/30) on
-every parameter. Standard split 0, four chains from draws of the prior on two devices, `--seconds`
-of warm-up and sampling for each sampler. Effective sample sizes are those (bulk) of the network's
-mean and sd at the test inputs. Seconds hold warm-up and sampling; compilation stands apart.
-Gradients hold the warm-up's too.
+every parameter. Standard split 0, four chains from draws of the prior on two devices (ChEES, whose
+chains learn together, also of 16 and 64), `--seconds` of warm-up and sampling for each sampler.
+Effective sample sizes are those (bulk) of the network's mean and sd at the test inputs. Seconds
+hold warm-up and sampling; compilation stands apart. Gradients hold the warm-up's too.
 
 A sampler without an accept step counts where its squared bias is below a tenth of the variance for
 every output. The reference is what all samplers with an accept step drew in this run, of chains
@@ -29,6 +29,7 @@ import numpy as np
 from benchmarks.harness.records import RESULTS, Record
 from benchmarks.harness.tables import Table
 from benchmarks.samplers.contenders import (
+    CHAINS,
     blackjax_mclmc,
     blackjax_nuts,
     numpyro_nuts,
@@ -52,8 +53,8 @@ def contenders(
     fine = {"energy_variance_start": 5e-3, "energy_variance_end": 2e-4}
     hmc = {"num_leapfrogs": 300, "jitter": 0.5, "mass": "diagonal", "step_size": 1e-3}
 
-    def our(kernel: Any, warmup: int) -> Callable[[], dict[str, Any]]:
-        return lambda: ours(problem, compilations, kernel, warmup, seconds)
+    def our(kernel: Any, warmup: int, chains: int = CHAINS) -> Callable[[], dict[str, Any]]:
+        return lambda: ours(problem, compilations, kernel, warmup, seconds, chains=chains)
 
     return {
         "NumPyro NUTS, parallel": partial(nuts, method="parallel"),
@@ -67,6 +68,8 @@ def contenders(
         "ours: WALNUTS": our(k.WALNUTS(model), 500),
         "ours: HMC": our(k.HMC(model, **hmc), 500),
         "ours: ChEES": our(k.ChEES(model, step_size=1e-3), 500),
+        "ours: ChEES, 16 chains": our(k.ChEES(model, step_size=1e-3), 500, 16),
+        "ours: ChEES, 64 chains": our(k.ChEES(model, step_size=1e-3), 500, 64),
         "ours: ChEES, Fisher mass": our(k.ChEES(model, step_size=1e-3, mass="fisher"), 500),
         "ours: MCLMC": our(k.MCLMC(model, steps_per_draw=50, **fine), 1000),
         "ours: adjusted MCLMC": our(k.AdjustedMCLMC(model), 300),

@@ -44,11 +44,11 @@ class Problem:
     """A posterior, and the functions at test inputs that samplers are judged by.
 
     Args:
-        name: a data set of `BAYESNN_DATA`.
+        name: a data set of `BAYESNN_DATA`, or one that scikit-learn has.
         network: "small" (`mlp_regression_small`, N(0, 1/30)), "50" (one hidden layer and a
             learned noise, N(0, 1)), "50-heads" (the same to mean and scale, as bde has it),
             "16-16" (mean and scale, N(0, 1)), all relu; "horseshoe" (linear regression) or
-            "hierarchical" (20 tanh units, a scale for each layer), neither of them centred.
+            "hierarchical" (10 tanh units, a scale for each layer), neither of them centred.
         split: which standard split.
     """
 
@@ -66,7 +66,7 @@ class Problem:
             "16-16": lambda: models.mlp(hidden=(16, 16), likelihood=heads, **relu),
             "horseshoe": lambda: models.linear(prior=priors.horseshoe(), likelihood=learned),
             "hierarchical": lambda: models.mlp(
-                hidden=(20,), prior=priors.hierarchical(), likelihood=learned
+                hidden=(10,), prior=priors.hierarchical(), likelihood=learned
             ),
         }[network]()
         self.hidden = [16, 16] if network == "16-16" else [50]

@@ -102,7 +102,7 @@ EXACT = {
         lambda: kernels.AdjustedMCLMC(model, step_size=0.3, length=1.5, adapt_step_size=False),
         8,
     ),
-    "WALNUTS": (lambda: kernels.WALNUTS(model, **LONG_STEPS), 10),
+    "WALNUTS": (lambda: kernels.WALNUTS(model, **LONG_STEPS), 5),
     "OBABO": (
         lambda: kernels.OBABO(model, step_size=0.004, batch_size=3, steps_per_draw=5),
         20,
