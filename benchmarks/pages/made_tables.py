@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.harness.tables import markdown
+from benchmarks.pages.efficiency_table import POSTERIORS, efficiency
 from benchmarks.pages.minibatch_table import minibatch_mclmc
 from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
@@ -274,6 +275,7 @@ def necks() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
     "effective_draws": effective_draws,
+    "efficiency": lambda: efficiency({n: result(f"efficiency-{n}") for n in POSTERIORS}),
     "equal_time": equal_time,
     "mnist": mnist,
     "data_axis": data_axis,
