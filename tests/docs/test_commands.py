@@ -7,6 +7,7 @@ to be there, such as the run of the tour or a table of one's own, is put there.
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import re
 import shlex
@@ -25,7 +26,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
-from bayesnn_ppl.cli.commands import studies
+from bayesnn_ppl.cli.commands import notebooks, studies
 from bayesnn_ppl.cli.shared import page_server as watching
 from tests.cli.conftest import table, write_csv
 from tests.docs.reading import (
@@ -46,6 +47,8 @@ SHORTER = {
     "calibrate": "--replications 20 --rows 12 --warmup 30 --draws 40",
     "extend": "--draws 5",
     "fit": "--mode map --mode-epochs 50",
+    # tests/report/gallery types it as it stands.
+    "gallery": "--samplers HMC --targets banana --draws 40",
     "prior": "--draws 20 --rows 20",
     "report": "--gradients 5",
     "run": "--set draws=5 --set warmup=5",
@@ -100,6 +103,10 @@ SLOW = {
     "bayesnn study active-learning": "tests/cli/test_protocols.py",
     "bayesnn study cold-posterior --jobs 2": "tests/cli/test_studies.py",
 }
+# Typed on the first of their pages alone: another page's words are the same, they take no file of
+# their page, and nothing that comes after them takes what they make.
+ONCE = ("bayesnn sample mlp --processes 4 --out runs/four", "bayesnn study cold-posterior --jobs 2")
+TYPED_ONCE = {}
 SLOW_TOO = os.environ.get("BAYESNN_SLOW_TESTS", "") not in ("", "0")
 
 AFTER_THE_TOUR = ("docs/how_to/converge.md", "docs/how_to/report.md", "docs/how_to/store.md")
@@ -120,6 +127,8 @@ def shorter(words, flags):
         more = ["--epochs", "20"]
     if command in ("fit", "sample") and "mlp" in rest[:2] and "--hidden" not in rest:
         more += ["--hidden", "4"]
+    if "--cluster" in rest:  # tests/cli/test_processes.py has two workers
+        more += ["--cluster", "local:1"]
     if command != "sample" or flags is SHORTER_TOUR:
         return more
     if "mile" in rest:
@@ -127,15 +136,20 @@ def shorter(words, flags):
     elif "hmc" in rest:
         more += ["--num-leapfrogs", "3"]
     elif "tempered-smc" in rest:
-        more += ["--chains", "8"]
+        more += ["--chains", "8", "--warmup", "5", "--draws", "5"]
     return [*more, "--processes", "2"] if "--processes" in rest else more
 
 
 def faster(words):
     """The words with a kernel in place of NUTS, which compiles for three times as long."""
-    usual = words[0] == "sample" and app_for(words)[1][1] == "nuts"
+    usual = words[0] in ("calibrate", "sample") and app_for(words)[1][1] == "nuts"
     rest = [word for word in words[1:] if word != "nuts"]
-    return ["sample", "random-walk", *rest] if usual else words
+    return [words[0], "random-walk", *rest] if usual else words
+
+
+def places(words):
+    """What a command is told to write to."""
+    return [after for word, after in itertools.pairwise(words) if word == "--out"]
 
 
 def made(words):
@@ -181,7 +195,9 @@ def follow(path):
             assert words[1] in targets(), f"the Makefile has no target for `{line}`"
         elif line not in NOT_RUN and (SLOW_TOO or line not in SLOW):
             assert words[0] == "bayesnn", f"no test types `{line}`"
-            said[line] = typed(line)
+            said[line] = TYPED_ONCE[line] if line in TYPED_ONCE else typed(line)
+            if line in ONCE:
+                TYPED_ONCE[line] = said[line]
     return said
 
 
@@ -260,7 +276,14 @@ def one_cell(monkeypatch):
 
 
 @pytest.fixture
-def begun(tmp_path, monkeypatch, visited, bucket, one_cell):
+def two_notebooks(monkeypatch):
+    """Of the notebooks the first and the last: tests/cli/test_slides.py makes the slides of all."""
+    every = notebooks._sources()
+    monkeypatch.setattr(notebooks, "_sources", lambda: [every[0], every[-1]])
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch, visited, bucket, one_cell, two_notebooks):
     """A function that makes a folder to work in, of what a page takes to be there."""
 
     def begin(path, after=None):
@@ -326,6 +349,18 @@ def test_what_is_left_out_is_on_a_page_and_is_no_nonsense():
             assert callable(app.parse_args(words, exit_on_error=False, print_error=False)[0])
     for place in SLOW.values():
         assert (ROOT / place).exists()
+
+
+@pytest.mark.parametrize("line", ONCE)
+def test_what_is_typed_once_stands_alone(line):
+    """It is on several pages, takes nothing of theirs, and leaves nothing that they take."""
+    typed_on = [path for path in ALL if line in map(bare, commands(path))]
+    assert len(typed_on) > 1, "on one page nothing is saved"
+    words = shlex.split(line)[1:]
+    assert not any(word.endswith((".py", ".csv")) or "://" in word for word in words)
+    for path in typed_on:
+        others = [bare(other) for other in commands(path) if bare(other) != line]
+        assert not any(place in other for place in places(words) for other in others)
 
 
 @pytest.mark.parametrize("path", ALL, ids=name)
