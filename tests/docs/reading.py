@@ -9,6 +9,7 @@ PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "_" != p.parent.name[
 README = ROOT / "README.md"
 # Those that stand outside it, and whose commands are typed all the same.
 OTHERS = [README, ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "README.md"]
+FIRST = ROOT / "docs" / "index.md"
 TOUR = ROOT / "docs" / "tour.md"
 PYTHON = ROOT / "docs" / "python.md"
 SHELL = ROOT / "docs" / "shell.md"

@@ -4,10 +4,12 @@ What is typed into a shell is in `test_commands.py`, and the tour with it. The P
 is in `tests/house/test_readme.py`, that of `docs/python.md` in `test_python_page.py`.
 """
 
+import ast
+
 import matplotlib.pyplot
 import pytest
 
-from tests.docs.reading import PAGES, PYTHON, TOUR, blocks, name
+from tests.docs.reading import FIRST, PAGES, PYTHON, README, TOUR, blocks, name
 
 # A language is here when a test of this folder runs it; `text` is what nobody types.
 LANGUAGES = {"python", "console", "text"}
@@ -16,7 +18,7 @@ LANGUAGES |= {"{toctree}", "{include}", "{eval-rst}", "{figure}", "{math}", "{ra
 
 @pytest.mark.check
 @pytest.mark.parametrize(
-    "path", [p for p in PAGES if blocks(p, "python") and p not in (PYTHON, TOUR)], ids=name
+    "path", [p for p in PAGES if blocks(p, "python") and p not in (FIRST, PYTHON, TOUR)], ids=name
 )
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -25,6 +27,15 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
         exec(compile(text, str(path), "exec"), names)
     assert "bnn" in names, "a page of this library uses it"
     matplotlib.pyplot.close("all")  # ArviZ's plots stay open until they are closed.
+
+
+def test_the_first_page_has_the_example_of_the_readme():
+    """But for comments; that of the README is run, and must converge."""
+    (first,), (readme,) = (
+        [ast.dump(ast.parse(text)) for _, text in blocks(path, "python")]
+        for path in (FIRST, README)
+    )
+    assert first == readme
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
