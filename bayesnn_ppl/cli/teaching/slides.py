@@ -4,6 +4,7 @@ A slide begins at each heading, and one below it at each figure, code, solution 
 would be too long. A figure is shown with its caption; claims, imports and settings are left out.
 """
 
+import functools
 import json
 import re
 import shutil
@@ -117,11 +118,20 @@ def slides_page(notebook: dict[str, Any], title: str) -> str:
     """
     _check_installed()
     import nbformat
+
+    cells = slide_cells(notebook["cells"])
+    node = nbformat.reads(json.dumps(notebook | {"cells": cells}), as_version=4)
+    body, _ = _exporter().from_notebook_node(node, {"metadata": {"name": title}})
+    return body
+
+
+@functools.cache  # its templates are compiled once for all notebooks
+def _exporter() -> Any:
     from jinja2 import DictLoader
     from nbconvert import SlidesExporter
 
     template = files("bayesnn_ppl.cli.teaching").joinpath("slides.html").read_text()
-    exporter = SlidesExporter(
+    return SlidesExporter(
         template_file="offline.html.j2",
         extra_loaders=[DictLoader({"offline.html.j2": template})],
         reveal_url_prefix=f"{ASSETS}/reveal",
@@ -129,10 +139,6 @@ def slides_page(notebook: dict[str, Any], title: str) -> str:
         exclude_output_prompt=True,
         reveal_theme="white",
     )
-    cells = slide_cells(notebook["cells"])
-    node = nbformat.reads(json.dumps(notebook | {"cells": cells}), as_version=4)
-    body, _ = exporter.from_notebook_node(node, {"metadata": {"name": title}})
-    return body
 
 
 def copy_assets(folder: Path) -> None:
