@@ -13,6 +13,8 @@ FIRST = ROOT / "docs" / "index.md"
 TOUR = ROOT / "docs" / "tour.md"
 PYTHON = ROOT / "docs" / "python.md"
 SHELL = ROOT / "docs" / "shell.md"
+# The methods whose examples are run and drawn by `test_method_pages.py`, and nowhere else.
+DRAWN = ("HMC", "SGHMC", "Laplace")
 # How a line begins that is typed into a shell, where a block does not say so by `$`.
 PROGRAMS = ("bayesnn ", "make ", "pip install ", "jupyter lab ")
 

@@ -1,7 +1,8 @@
 """Every block of the documentation says what it is, and its Python runs, page by page.
 
 What is typed into a shell is in `test_commands.py`, and the tour with it. The Python of `README.md`
-is in `tests/house/test_readme.py`, that of `docs/python.md` in `test_python_page.py`.
+is in `tests/house/test_readme.py`, that of `docs/python.md` in `test_python_page.py`, and that of
+three methods' pages in `test_method_pages.py`.
 """
 
 import ast
@@ -9,16 +10,21 @@ import ast
 import matplotlib.pyplot
 import pytest
 
-from tests.docs.reading import FIRST, PAGES, PYTHON, README, TOUR, blocks, name
+from tests.docs.reading import DRAWN, FIRST, PAGES, PYTHON, README, TOUR, blocks, name
 
 # A language is here when a test of this folder runs it; `text` is what nobody types.
 LANGUAGES = {"python", "console", "text"}
 LANGUAGES |= {"{toctree}", "{include}", "{eval-rst}", "{figure}", "{math}", "{raw}"}
 
 
+def run_elsewhere(path):
+    """Whether another test runs the Python of a page."""
+    return path in (FIRST, PYTHON, TOUR) or ("methods" in path.parts and path.stem in DRAWN)
+
+
 @pytest.mark.check
 @pytest.mark.parametrize(
-    "path", [p for p in PAGES if blocks(p, "python") and p not in (FIRST, PYTHON, TOUR)], ids=name
+    "path", [p for p in PAGES if blocks(p, "python") and not run_elsewhere(p)], ids=name
 )
 def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,6 @@
 """Every public method has a page of one shape, with an equation, an example and its figure.
 
-The examples of three pages run here; those of all pages run in `test_blocks.py`, under the mark
+The examples of three pages run here; those of the others run in `test_blocks.py`, under the mark
 `check`.
 """
 
@@ -15,7 +15,7 @@ from PIL import Image
 from bayesnn_ppl.cli import main
 from bayesnn_ppl.cli.app import app_for
 from docs.figures import method_figures
-from tests.docs.reading import ROOT, blocks
+from tests.docs.reading import DRAWN, ROOT, blocks
 from tests.docs.test_commands import typed
 
 sys.path.insert(0, str(ROOT / "docs" / "ext"))
@@ -85,7 +85,7 @@ def test_nothing_else_is_in_the_folder_of_figures():
     assert names == {name for _, name in PAGES} == set(RESULTS)
 
 
-@pytest.mark.parametrize("name", ["HMC", "SGHMC", "Laplace"])
+@pytest.mark.parametrize("name", DRAWN)
 def test_an_example_runs_and_is_drawn(name, monkeypatch, tmp_path):
     names = method_figures.run(method_figures.example_of(method_figures.pages()[name]))
     figure = method_figures.draw(names, REFERENCE, traced=name != "Laplace")
@@ -119,6 +119,7 @@ def test_the_command_of_a_page_runs(kind, name, tmp_path, monkeypatch):
         words = line.split()[1:]
         has = app_for(words)[2]
         mode = ["--mode", "map"] if "--mode" in has else []
+        small = ["--hidden", "4"] if "mlp" in words else []
         taken = [(option, value) for option, value in SHORTER.items() if option in has]
         taken = taken[:1] if name in ("Variational", "NaturalGradient", "EmpiricalBayes") else taken
-        assert main([*words, *mode, *(word for pair in taken for word in pair)]) == 0
+        assert main([*words, *mode, *small, *(word for pair in taken for word in pair)]) == 0
