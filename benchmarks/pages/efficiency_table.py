@@ -9,7 +9,6 @@ POSTERIORS = {
     "bostonHousing": "boston",
     "concrete": "concrete",
     "small-yacht": "yacht",
-    "small-energy": "energy",
     "horseshoe-bostonHousing": "horseshoe",
     "hierarchical-diabetes": "hierarchical",
 }
