@@ -7,7 +7,6 @@ to be there, such as the run of the tour or a table of one's own, is put there.
 import contextlib
 import dataclasses
 import io
-import itertools
 import os
 import re
 import shlex
@@ -103,10 +102,6 @@ SLOW = {
     "bayesnn study active-learning": "tests/cli/test_protocols.py",
     "bayesnn study cold-posterior --jobs 2": "tests/cli/test_studies.py",
 }
-# Typed on the first of their pages alone: another page's words are the same, they take no file of
-# their page, and nothing that comes after them takes what they make.
-ONCE = ("bayesnn sample mlp --processes 4 --out runs/four", "bayesnn study cold-posterior --jobs 2")
-TYPED_ONCE = {}
 SLOW_TOO = os.environ.get("BAYESNN_SLOW_TESTS", "") not in ("", "0")
 
 AFTER_THE_TOUR = ("docs/how_to/converge.md", "docs/how_to/report.md", "docs/how_to/store.md")
@@ -145,11 +140,6 @@ def faster(words):
     usual = words[0] in ("calibrate", "sample") and app_for(words)[1][1] == "nuts"
     rest = [word for word in words[1:] if word != "nuts"]
     return [words[0], "random-walk", *rest] if usual else words
-
-
-def places(words):
-    """What a command is told to write to."""
-    return [after for word, after in itertools.pairwise(words) if word == "--out"]
 
 
 def made(words):
@@ -195,9 +185,7 @@ def follow(path):
             assert words[1] in targets(), f"the Makefile has no target for `{line}`"
         elif line not in NOT_RUN and (SLOW_TOO or line not in SLOW):
             assert words[0] == "bayesnn", f"no test types `{line}`"
-            said[line] = TYPED_ONCE[line] if line in TYPED_ONCE else typed(line)
-            if line in ONCE:
-                TYPED_ONCE[line] = said[line]
+            said[line] = typed(line)
     return said
 
 
@@ -349,18 +337,6 @@ def test_what_is_left_out_is_on_a_page_and_is_no_nonsense():
             assert callable(app.parse_args(words, exit_on_error=False, print_error=False)[0])
     for place in SLOW.values():
         assert (ROOT / place).exists()
-
-
-@pytest.mark.parametrize("line", ONCE)
-def test_what_is_typed_once_stands_alone(line):
-    """It is on several pages, takes nothing of theirs, and leaves nothing that they take."""
-    typed_on = [path for path in ALL if line in map(bare, commands(path))]
-    assert len(typed_on) > 1, "on one page nothing is saved"
-    words = shlex.split(line)[1:]
-    assert not any(word.endswith((".py", ".csv")) or "://" in word for word in words)
-    for path in typed_on:
-        others = [bare(other) for other in commands(path) if bare(other) != line]
-        assert not any(place in other for place in places(words) for other in others)
 
 
 @pytest.mark.parametrize("path", ALL, ids=name)

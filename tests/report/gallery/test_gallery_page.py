@@ -63,10 +63,11 @@ def test_the_documented_command(default_page):
     assert (stopped < 240).all(), "SGHMC on the banana stops where the step is long"
 
 
-# One sampler with an accept step, one of minibatches, and the one with a limit of its own.
 @pytest.mark.parametrize(("seed", "draws"), [(1, 480), (2, 40)])
 def test_other_seeds_and_lengths(seed, draws, tmp_path):
-    file, some = tmp_path / "gallery.html", ("random walk", "SGLD", "SVGD")
+    file = tmp_path / "gallery.html"
+    # One with an accept step, one of minibatches, and the one with a limit of its own.
+    some = ("random walk", "SGLD", "SVGD")
     line = ["gallery", str(file), "--seed", str(seed), "--draws", str(draws)]
     assert main([*line, "--samplers", ",".join(some)]) == 0
     check(file, draws, some)
