@@ -3,6 +3,7 @@
 from bayesnn_ppl.data.catalogue import load, names
 from bayesnn_ppl.data.common.arrays import from_arrays
 from bayesnn_ppl.data.common.dataset import Dataset, Split
+from bayesnn_ppl.data.common.encoding import TableEncoding
 from bayesnn_ppl.data.common.splits import uci_split_indices
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import Labels, StandardisedInputs, StandardisedTarget
@@ -26,6 +27,7 @@ __all__ = [
     "StandardisedInputs",
     "StandardisedTarget",
     "Stream",
+    "TableEncoding",
     "build_vocabulary",
     "corrupt",
     "corrupt_dataset",

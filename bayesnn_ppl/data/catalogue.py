@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,7 @@ def load(
     split: int = 0,
     standardise: Units = True,
     target: str | None = None,
+    drop: Sequence[str] | None = None,
     task: Task | None = None,
     test_fraction: float | None = None,
     order: str | None = None,
@@ -93,6 +94,7 @@ def load(
             "inputs" leaves y as it is, for counts.
         target: tables, .npz files, TFDS, OpenML: the column, array or feature to predict;
             CIFAR-100: "label" or "coarse_label".
+        drop: tables: names of columns to leave out.
         task: tables, arrays, OpenML: "regression" or "classification"; None infers it.
         test_fraction: data without a split of their own: the share of the test rows, 0.1 by
             default.

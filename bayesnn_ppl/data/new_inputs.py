@@ -9,7 +9,8 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import PACKAGE
 from bayesnn_ppl.core.arrays import check_array
-from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas, features_of
+from bayesnn_ppl.data.common.encoding import new_features
+from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedInputs
 
@@ -53,7 +54,7 @@ def standardised(x: Any, run: Mapping[str, Any]) -> StandardisedInputs:
             "time. Leave `raw` out, or give the rows in the data's units."
         )
     if hasattr(x, "columns"):
-        x = _matched(x, _fact(run, "feature_names"))
+        x = _matched(x, _fact(run, "feature_names"), _fact(run, "encoding"))
     x = check_array(x, "x", float64=True)
     return Standardisation.from_dict(units).apply_x(x)
 
@@ -68,7 +69,7 @@ def _fact(run: Mapping[str, Any], name: str) -> Any:
     return (run.get("dataset") or {}).get(name)
 
 
-def _matched(table: Any, names: list[str] | None) -> np.ndarray:
+def _matched(table: Any, names: list[str] | None, encoding: Any) -> np.ndarray:
     """The features of a table, in the order of training."""
     if not names:
         raise ValueError(
@@ -78,7 +79,7 @@ def _matched(table: Any, names: list[str] | None) -> np.ndarray:
         )
     frame = as_pandas(table)
     assert frame is not None  # it has columns
-    return features_of(frame, names, replace(NEW_ROWS, table="The table `x`"))
+    return new_features(frame, names, encoding, replace(NEW_ROWS, table="The table `x`"))
 
 
 def warn_outside(x: np.ndarray, run: Mapping[str, Any], *, given: Any = None) -> None:

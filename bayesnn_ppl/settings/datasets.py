@@ -6,7 +6,7 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.declaring import setting
-from bayesnn_ppl.settings.value_kinds import choice, number, whole
+from bayesnn_ppl.settings.value_kinds import choice, names, number, whole
 
 __all__ = ["DataSettings", "SplitSettings", "load_data"]
 
@@ -21,6 +21,13 @@ class SplitSettings:
         "column to predict; needed for a .csv file, and only there",
         metavar="COLUMN",
         unit="name",
+        shown="none",
+    )
+    drop: tuple[str, ...] | None = setting(
+        "columns of a table to leave out, separated by commas",
+        read=names,
+        metavar="COLUMN,...",
+        unit="names",
         shown="none",
     )
     task: str | None = setting(

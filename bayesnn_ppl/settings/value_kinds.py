@@ -11,6 +11,7 @@ __all__ = [
     "choices",
     "duration",
     "levels",
+    "names",
     "number",
     "number_or_auto",
     "numbers",
@@ -73,6 +74,14 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"must be from 0 to 1, not {text}")
     return value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names such as `ticket,cabin`."""
+    found = tuple(part.strip() for part in text.split(","))
+    if not all(found):
+        raise ValueError(f"takes names such as `ticket,cabin`, not `{text}`")
+    return found
 
 
 def numbers(text: str) -> tuple[float, ...]:

@@ -39,6 +39,7 @@ def run_data(name: str | None = None, *, settings: SplitSettings, output: Output
         "input_shape": list(dataset.test.x.shape[1:]),
         "split": settings.split,
         "features": list(dataset.feature_names),
+        "columns": None if dataset.encoding is None else dataset.encoding.to_list(),
         "sha256": dataset.sha256,
     }
     if output.json:
@@ -56,14 +57,15 @@ def run_data(name: str | None = None, *, settings: SplitSettings, output: Output
         ("sha256", dataset.sha256),
     ]
     print(table(("", ""), [(f"  {name}", value) for name, value in rows]).lstrip("\n"))
+    if dataset.encoding is not None:
+        print("\n" + table(("COLUMN", "KIND", "BECOMES"), dataset.encoding.rows()))
     return 0
 
 
 def _first(names: Sequence[str]) -> str:
     """The names, or the first of very many."""
-    shown = names if len(names) <= 70 else names[:10]
-    rest = "" if len(shown) == len(names) else f" and {len(names) - len(shown)} more"
-    return ", ".join(shown) + rest
+    more = f" and {len(names) - 10} more" if len(names) > 70 else ""
+    return ", ".join(names[:10] if more else names) + more
 
 
 def _rows(dataset: Any) -> str:
@@ -74,9 +76,7 @@ def _rows(dataset: Any) -> str:
 
 def _list_data(settings: SplitSettings, *, json: bool) -> int:
     for flag in (name.replace("_", "-") for name in given(settings)):
-        raise ValueError(
-            f"--{flag} needs a data set to describe: `bayesnn data NAME --{flag} ...`."
-        )
+        raise ValueError(f"--{flag} needs a data set: `bayesnn data NAME --{flag} ...`.")
     known = bnn.data.names()
     if json:
         print_json(known)

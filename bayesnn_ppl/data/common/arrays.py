@@ -1,16 +1,22 @@
 """Data sets from arrays in memory."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
-from bayesnn_ppl.data.common.dataset import Dataset, Facts, assemble
-from bayesnn_ppl.data.common.frames import frame_columns, target_column
+from bayesnn_ppl.data.common.dataset import Dataset, Facts, assemble, content_hash
+from bayesnn_ppl.data.common.encoding import TableEncoding
+from bayesnn_ppl.data.common.frames import frame_columns, numbers, target_column
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def from_arrays(
@@ -28,7 +34,7 @@ def from_arrays(
 
     Args:
         x: numbers, shape (n, d), or (n, ..., channels), standardised per channel; or a frame of
-            pandas or Polars, whose columns are numbers or booleans.
+            pandas or Polars, whose words, dates and gaps become features as `TableEncoding` says.
         y: shape (n,): numbers for regression, labels 0..K-1 or names for classification.
             Regression with k >= 2 outputs takes (n, k). Of a frame, the name of its target column.
         task: "regression" or "classification". None infers it: classification for names, for
@@ -43,28 +49,31 @@ def from_arrays(
 
     Raises:
         ValueError: if the arrays have wrong shapes or types, entries that are missing or infinite,
-            text or dates among the inputs, constant columns, a constant target, fewer than 10
+            text in an array or in few rows of a column, columns that are constant or whose words
+            hardly come again, a constant target, fewer than 10
             rows, labels other than 0..K-1, classes of fewer than 2 rows or without a training row;
             a frame has no such column, or another index than y; or an option is out of range.
     """
     checks.check_task(task)
-    columns, origin = None, checks.ARRAYS
+    origin = checks.ARRAYS
     if hasattr(x, "columns"):
-        x, y, columns, origin = frame_columns(x, y, checks.ARRAYS)
+        x, y, origin = frame_columns(x, y, checks.ARRAYS)
     elif y is None:
         raise ValueError("`y` is missing: only a frame can hold its target in a column of its own.")
     y, target_name, class_names = target_column(y, task, origin)
     if target_name != "y":
         origin = replace(origin, target=f"The target `{target_name}`")
-    x, y = checks.numeric(x, "x"), checks.numeric(y, "y")
+    frame = hasattr(x, "columns")
+    x, y = x if frame else checks.numeric(x, "x"), checks.numeric(y, "y")
     check_shapes(x, y, task)
-    names = _feature_names(columns if feature_names is None else feature_names, x.shape[-1])
+    given = x.columns if frame and feature_names is None else feature_names
+    names = _feature_names(given, x.shape[-1])
     task = "classification" if class_names else task or infer_task(y)
     if task == "classification" and class_names is None:
         y = labels(y)
         class_names = [str(label) for label in range(int(y.max()) + 1)] if len(y) else []
     return user_dataset(
-        x.astype(np.float64),
+        x.set_axis(names, axis=1) if frame else x.astype(np.float64),
         y if task == "classification" else y.astype(np.float64),
         origin,
         Preparation(test_fraction, split, standardise),
@@ -77,17 +86,34 @@ def from_arrays(
 
 
 def user_dataset(
-    x: np.ndarray,
+    x: np.ndarray | pandas.DataFrame,
     y: np.ndarray,
     origin: checks.Origin,
     preparation: Preparation,
     **facts: Unpack[Facts],
 ) -> Dataset:
-    """Check numeric arrays of a user, split them by the published rule and assemble them.
+    """Check inputs and targets of a user, split them by the published rule and assemble them.
 
-    `class_names` None means regression; otherwise y holds labels 0..K-1 that index it.
+    Of a table, the training rows decide how words, dates and gaps become features; the hash is
+    then of the table, so that it does not depend on the split.
+
+    Args:
+        x: numbers, or a table of inputs alone, whose columns `feature_names` names.
+        y: regression targets, or labels 0..K-1 that index `class_names`.
+        origin: how messages speak of both.
+        preparation: the split.
+        facts: `class_names` None means regression.
     """
     checks.check_rows(len(x), origin)
+    train, test = preparation.rows(len(x))
+    encoding, raw = None, None
+    if not isinstance(x, np.ndarray):
+        encoding = TableEncoding.fit(x, train, origin)
+        if encoding is None:
+            x = numbers(x, facts["feature_names"], origin)
+        else:
+            raw = encoding.read(x, origin)
+            x, facts["feature_names"] = encoding.encode(raw, origin), encoding.features
     checks.check_finite(x, facts["feature_names"], origin)
     checks.check_varying(x, facts["feature_names"], origin)
     class_names = facts["class_names"]
@@ -95,9 +121,11 @@ def user_dataset(
         checks.check_regression_target(y, origin)
     else:
         checks.check_classes(y, class_names, origin)
-    train, test = preparation.rows(len(x))
     checks.check_split_targets(y, train, test, class_names, origin)
-    return assemble(x, y, train, test, standardise=preparation.standardise, **facts)
+    dataset = assemble(x, y, train, test, standardise=preparation.standardise, **facts)
+    if raw is None:
+        return dataset
+    return replace(dataset, encoding=encoding, sha256=content_hash(*raw, y))
 
 
 def check_shapes(x: np.ndarray, y: np.ndarray, task: Task | None) -> None:

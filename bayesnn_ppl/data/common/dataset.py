@@ -9,7 +9,8 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import html_table, readable
 from bayesnn_ppl.data.common.checks import check_finite, check_units, numeric
-from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas, features_of
+from bayesnn_ppl.data.common.encoding import TableEncoding, new_features
+from bayesnn_ppl.data.common.frames import NEW_ROWS, as_pandas
 from bayesnn_ppl.data.common.standardisation import Standardisation, Task, Units
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget, Target
 
@@ -87,6 +88,7 @@ class Dataset:
         vocabulary: the rank of each word, where x holds the ids of texts that were encoded here
             (`encode_texts` encodes new ones with it); else None.
         loaded_by: the arguments of `data.load` that bring it back; None of arrays in memory.
+        encoding: how the columns of a table became features; None where they are the features.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Dataset:
     validation: Split | None = None
     vocabulary: Mapping[str, int] | None = None
     loaded_by: Mapping[str, Any] | None = None
+    encoding: TableEncoding | None = None
 
     def __post_init__(self) -> None:
         facts = {
@@ -112,6 +115,7 @@ class Dataset:
             "feature_names": list(self.feature_names),
             "target_name": self.target_name,
             "class_names": None if self.class_names is None else list(self.class_names),
+            "encoding": None if self.encoding is None else self.encoding.to_list(),
         }
         for part in (self.train, self.test, self.validation):
             if part is not None and isinstance(part.y, Target):
@@ -146,7 +150,7 @@ class Dataset:
             True
         """
         if (table := as_pandas(rows)) is not None:
-            x = features_of(table, self.feature_names, NEW_ROWS)
+            x = new_features(table, self.feature_names, self.encoding, NEW_ROWS)
         else:
             x, shape = numeric(rows, "rows"), self.train.x.shape[1:]
             if x.shape[1:] != shape or x.ndim == 0:
@@ -162,10 +166,18 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         units = "the data's" if self.standardisation.is_identity else "standardised"
+        encoded = () if self.encoding is None else self.encoding.rows()
+        columns = [(f"{name} ({kind})", becomes) for name, kind, becomes in encoded]
         rows = [
             ("task", self.task),
             ("rows", f"{len(self.train.x)} for training, {len(self.test.x)} for tests"),
             ("features", f"{self.train.x.shape[1:]}: {_few(self.feature_names)}"),
+            *(
+                ()
+                if self.encoding is None
+                else ((n, f"{k}: {t}") for n, k, t in self.encoding.rows())
+            ),
+            *columns,
             ("target", self.target_name),
             ("classes", _few(self.class_names or ())),
             ("units", units),

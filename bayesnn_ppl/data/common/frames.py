@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 
 _MOST_ADDED = 8
+_WRITTEN = {
+    "numbers": ", write decimals with a point and durations as a number of seconds or days",
+    "dates": ", write dates as 2021-12-31",
+}
 NEW_ROWS = replace(checks.ARRAYS, table="The table `rows`", target="The target")
 
 
@@ -34,8 +38,8 @@ def as_pandas(table: Any) -> pandas.DataFrame | None:
 
 def frame_columns(
     frame: Any, y: Any, origin: checks.Origin
-) -> tuple[np.ndarray, Any, list[str], checks.Origin]:
-    """The inputs (n, d) of a frame of pandas or Polars, its target, and the names of the inputs.
+) -> tuple[pandas.DataFrame, Any, checks.Origin]:
+    """The inputs of a frame of pandas or Polars, as one of pandas, and its target.
 
     Args:
         frame: with a target column that `y` names, or without.
@@ -62,7 +66,7 @@ def frame_columns(
     if y is None or isinstance(y, str):
         y = table[find_target(y, names, origin, option="y")]
         names.remove(str(y.name))
-    return numbers(table, names, origin), y, names, origin
+    return table[names], y, origin
 
 
 def target_column(
@@ -111,6 +115,16 @@ def features_of(
     table: pandas.DataFrame, feature_names: Sequence[str], origin: checks.Origin
 ) -> np.ndarray:
     """The features that a model was trained on, float64 (n, d), of a table that may hold others."""
+    columns_present(table, feature_names, origin)
+    x = numbers(table, feature_names, origin)
+    checks.check_finite(x, feature_names, origin)
+    return x
+
+
+def columns_present(
+    table: pandas.DataFrame, feature_names: Sequence[str], origin: checks.Origin
+) -> None:
+    """Refuse a table that lacks a feature; the message says which, and what it has."""
     columns = list(table.columns)
     absent = [name for name in feature_names if name not in columns]
     if absent:
@@ -122,9 +136,6 @@ def features_of(
             f"training data: {checks.listing(f'`{name}`' for name in absent)}.{hint} Its columns "
             f"are {checks.listing(f'`{name}`' for name in columns)}. Columns are matched by name."
         )
-    x = numbers(table, feature_names, origin)
-    checks.check_finite(x, feature_names, origin)
-    return x
 
 
 def _absent_categories(absent: Sequence[str], feature_names: Sequence[str]) -> str:
@@ -146,29 +157,46 @@ def _absent_categories(absent: Sequence[str], feature_names: Sequence[str]) -> s
 def numbers(table: pandas.DataFrame, names: Sequence[str], origin: checks.Origin) -> np.ndarray:
     """The named columns as float64, shape (n, d); blanks become NaN, text is refused."""
     x = np.empty((len(table), len(names)))
-    text = []
+    words = {}
     for position, name in enumerate(names):
-        values, words = _parse(table[name])
-        x[:, position] = values
-        if words.any():
-            comma = checks.decimal_comma(table[name])
-            if comma is not None:
-                raise checks.written_with_commas(
-                    f"The column `{name}` of {lower(origin.table)}", comma
-                )
-            row = int(np.argmax(words))
-            text.append(f"`{name}` ({table[name].iloc[row]!r} at row {row + origin.first_row})")
-    if text:
-        raise ValueError(
-            f"{origin.table} has text in {len(text)} of {len(names)} feature columns: "
-            f"{checks.listing(text)}; "
-            f"{origin.counting}. Encode categories as numbers (one 0/1 column each, as "
-            "`pandas.get_dummies` does), write decimals with a point, or drop these columns."
-        )
+        x[:, position], words[name] = parse(table[name])
+    text_in_numbers(table, words, origin)
     return x
 
 
-def _parse(column: pandas.Series[Any]) -> tuple[np.ndarray, np.ndarray]:
+def text_in_numbers(
+    table: pandas.DataFrame,
+    words: Mapping[str, np.ndarray],
+    origin: checks.Origin,
+    wanted: str = "numbers",
+) -> None:
+    """Refuse text where numbers, or dates, belong.
+
+    Args:
+        table: the columns.
+        words: column -> where it has text, bool (n,).
+        origin: how messages speak of the table.
+        wanted: what belongs there.
+    """
+    found = [name for name, where in words.items() if where.any()]
+    if not found:
+        return
+    for name in found:
+        if wanted == "numbers" and (comma := checks.decimal_comma(table[name])) is not None:
+            raise checks.written_with_commas(f"The column `{name}` of {lower(origin.table)}", comma)
+    rows = {name: int(np.argmax(words[name])) for name in found}
+    cells = [
+        f"`{n}` ({str(table[n].iloc[row])!r} at row {row + origin.first_row})"
+        for n, row in rows.items()
+    ]
+    raise ValueError(
+        f"{origin.table} has text in {len(found)} of {len(words)} columns of {wanted}: "
+        f"{checks.listing(cells)}; {origin.counting}. Correct these cells, leave blank what is not "
+        f"known{_WRITTEN[wanted]}, or drop these columns."
+    )
+
+
+def parse(column: pandas.Series[Any]) -> tuple[np.ndarray, np.ndarray]:
     """The column as float64 with NaN where there is no number, and where it holds text."""
     import pandas
 
@@ -183,7 +211,7 @@ def labels_or_numbers(
 ) -> tuple[np.ndarray, list[str] | None]:
     """Float targets and None, or labels 0..K-1 and the class names."""
     missing = column.isna().to_numpy()
-    numbers, words = _parse(column)
+    numbers, words = parse(column)
     if missing.any() or np.isinf(numbers).any():
         raise checks.missing_target(missing | np.isinf(numbers), origin)
     if words.any() and task != "classification":

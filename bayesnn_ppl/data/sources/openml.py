@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset
@@ -13,15 +14,13 @@ from bayesnn_ppl.data.common.splits import Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.tables.table_files import from_frame
 
-if TYPE_CHECKING:
-    import pandas
-
 
 def load_openml(
     name: str,
     *,
     data_dir: str | os.PathLike[str] | None = None,
     target: str | None = None,
+    drop: Sequence[str] = (),
     task: Task | None = None,
     test_fraction: float | None = None,
     split: int = 0,
@@ -29,14 +28,15 @@ def load_openml(
 ) -> Dataset:
     """A table of OpenML, fetched once and then read from the cache of scikit-learn.
 
-    Features that OpenML marks as categories become one 0/1 column for each category, named
-    `feature=category`. OpenML publishes tasks with splits of their own; those here follow the
-    rule of `uci_split_indices` and are comparable with no published numbers.
+    Words, what OpenML marks as categories, dates and gaps become features as `TableEncoding` says.
+    OpenML publishes tasks with splits of their own; those here follow the rule of
+    `uci_split_indices` and are comparable with no published numbers.
 
     Args:
         name: the number of a data set of OpenML, or its name where only one version is active.
         data_dir: the cache of scikit-learn, its `data_home`; None is its default.
         target: the column to predict; None is the one that OpenML names.
+        drop: names of columns to leave out.
         task: as `load_table`; a target that OpenML marks as categories is one of classification.
         test_fraction, split, standardise: as `load_table`.
 
@@ -54,15 +54,18 @@ def load_openml(
     if target is None and len(named) == 1:
         target = named[0]
     target = find_target(target, list(table.columns), origin)
-    if task is None and table[target].dtype.name == "category":
-        task = "classification"
+    if table[target].dtype.name == "category":
+        task = task or "classification"
+        # As text, or categories that look like numbers would be named as numbers.
+        table = table.assign(**{target: table[target].astype(object)})
     details = bunch.details
     return from_frame(
-        _numbered(table, target, subject),
+        table,
         origin,
         Preparation(test_fraction, split, standardise),
         name=f"openml:{details['name']}",
         target=target,
+        drop=drop,
         task=task,
         description=f"Data set {details['id']} of OpenML, `{details['name']}` version "
         f"{details['version']}.",
@@ -100,28 +103,3 @@ def _fetch(name: str, data_dir: str | os.PathLike[str] | None, subject: str) -> 
         ) from error
     except ValueError as error:
         raise ValueError(f"{subject} is not available: {error}") from error
-
-
-def _numbered(table: pandas.DataFrame, target: str, subject: str) -> pandas.DataFrame:
-    """The table with a 0/1 column for each category of a feature."""
-    import pandas
-
-    parts = []
-    for name in table.columns:
-        column = table[name]
-        if name == target:
-            # Text, so that categories that look like numbers are sorted and named as labels are.
-            categories = column.dtype.name == "category"
-            parts.append(column.astype(object) if categories else column)
-        elif column.dtype.name == "category":
-            if column.isna().any():
-                raise ValueError(
-                    f"{subject} has the feature `{name}` missing in {column.isna().sum()} of "
-                    f"{len(column)} rows. Save the table as a CSV file, fill the entries in or "
-                    "remove the rows, and load that."
-                )
-            used = column.cat.remove_unused_categories()
-            parts.append(pandas.get_dummies(used, prefix=name, prefix_sep="=", dtype=float))
-        else:
-            parts.append(column)
-    return pandas.concat(parts, axis=1)

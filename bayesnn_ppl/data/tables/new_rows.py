@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Split
+from bayesnn_ppl.data.common.encoding import TableEncoding
 from bayesnn_ppl.data.common.frames import labels_or_numbers
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.data.common.target import Labels, StandardisedTarget
@@ -28,6 +29,7 @@ def read_split(
     target_name: str,
     class_names: Sequence[str] | None,
     standardisation: Standardisation,
+    encoding: TableEncoding | Sequence[Mapping[str, Any]] | None = None,
 ) -> Split:
     """Features and targets of a new file, as a model was given those that it was trained on.
 
@@ -44,7 +46,7 @@ def read_split(
     Raises:
         FileNotFoundError, ValueError: as `read_features` and `read_target`.
     """
-    raw = read_features(path, feature_names)
+    raw = read_features(path, feature_names, encoding=encoding)
     y = read_target(path, target_name, class_names=class_names)
     x = standardisation.apply_x(raw).astype(np.float32)
     if class_names is not None:

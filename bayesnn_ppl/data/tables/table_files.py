@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.arrays import user_dataset
 from bayesnn_ppl.data.common.dataset import Dataset
-from bayesnn_ppl.data.common.frames import (
-    features_of,
-    find_target,
-    labels_or_numbers,
-    numbers,
-)
+from bayesnn_ppl.data.common.encoding import TableEncoding, new_features
+from bayesnn_ppl.data.common.frames import find_target, labels_or_numbers
 from bayesnn_ppl.data.common.splits import TEST_FRACTION, Preparation
 from bayesnn_ppl.data.common.standardisation import Task, Units
 from bayesnn_ppl.data.tables.csv_files import TooLarge, read_csv, require_room
@@ -34,6 +30,7 @@ def load_table(
     path: str | os.PathLike[str],
     *,
     target: str | None,
+    drop: Sequence[str] = (),
     task: Task | None = None,
     test_fraction: float = TEST_FRACTION,
     split: int = 0,
@@ -42,11 +39,13 @@ def load_table(
     """A `Dataset` from a CSV or Parquet file, one row per observation.
 
     A CSV file needs a header, from which the delimiter (comma, semicolon or tab) is found. All
-    columns but the target are features and must be numbers; True and False count as 1 and 0.
+    columns but the target are inputs. Words, dates and gaps become features as `TableEncoding`
+    says; True and False count as 1 and 0.
 
     Args:
         path: a file that ends in .parquet, or a CSV file in UTF-8.
         target: the name of the target column.
+        drop: names of columns to leave out.
         task: "regression" or "classification". None infers it: classification for text, for
             booleans and for integers that are all 0 or 1; otherwise regression. Class names are
             kept, in sorted order, and encoded as 0..K-1.
@@ -58,8 +57,9 @@ def load_table(
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is empty, malformed or not UTF-8; if columns are unnamed or
-            repeated, or there is only one; if the target is not there; if features are text,
-            blank, NaN, infinite or constant; if the target is missing somewhere, constant, or
+            repeated, or there is only one; if the target, or a column to drop, is not there; if a
+            column has text in few of its rows, is infinite somewhere, is constant, or has words
+            that hardly come again; if the target is missing somewhere, constant, or
             does not suit the task; if there are fewer than 10 rows or 2 rows of a class, or a
             class without a training row; or if an option is out of range.
         ImportError: if a Parquet file is given and pandas lacks an engine to read it.
@@ -71,6 +71,7 @@ def load_table(
         Preparation(test_fraction, split, standardise),
         name=path.stem,
         target=target,
+        drop=drop,
         task=task,
         description=f"The table {path.name}.",
     )
@@ -80,6 +81,7 @@ def load_csv(
     path: str | os.PathLike[str],
     *,
     target: str | None,
+    drop: Sequence[str] = (),
     task: Task | None = None,
     test_fraction: float = TEST_FRACTION,
     split: int = 0,
@@ -89,6 +91,7 @@ def load_csv(
     return load_table(
         path,
         target=target,
+        drop=drop,
         task=task,
         test_fraction=test_fraction,
         split=split,
@@ -96,7 +99,12 @@ def load_csv(
     )
 
 
-def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) -> np.ndarray:
+def read_features(
+    path: str | os.PathLike[str],
+    feature_names: Sequence[str],
+    *,
+    encoding: TableEncoding | Sequence[Mapping[str, Any]] | None = None,
+) -> np.ndarray:
     """Features of new rows from a CSV or Parquet file, for predictions.
 
     Columns are matched by name, in whatever order the file has them; other columns, such as the
@@ -105,20 +113,23 @@ def read_features(path: str | os.PathLike[str], feature_names: Sequence[str]) ->
     Args:
         path: the file, in a format of `load_table`.
         feature_names: the `feature_names` of the training data.
+        encoding: the `encoding` of the training data, or its plain values.
 
     Returns:
         float64, shape (n, d), in the data's units: pass it through `Standardisation.apply_x`.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file is malformed or has no rows, lacks a feature, or a feature is text,
-            blank, NaN or infinite.
+        ValueError: if the file is malformed or has no rows, lacks a column, or has text, a blank or
+            an infinite number where the training data had none.
     """
     path = Path(path)
-    table = read_table(path)
+    if encoding is not None and not isinstance(encoding, TableEncoding):
+        encoding = TableEncoding.from_list(encoding)
+    table = read_table(path, text=encoding.words if encoding else ())
     if len(table) == 0:
         raise ValueError(f"The file `{path}` has a header but no rows to predict.")
-    return features_of(table, feature_names, origin_of(path))
+    return new_features(table, feature_names, encoding, origin_of(path))
 
 
 def from_frame(
@@ -130,12 +141,14 @@ def from_frame(
     target: str | None,
     task: Task | None,
     description: str,
+    drop: Sequence[str] = (),
 ) -> Dataset:
-    """A `Dataset` from a table of numbers and its target column, split by the published rule.
+    """A `Dataset` from a table and its target column, split by the published rule.
 
     `origin` describes the table; its target is filled in here.
     """
     checks.check_task(task)
+    table = _without(table, drop, target, origin)
     columns = list(table.columns)
     target = find_target(target, columns, origin)
     origin = replace(origin, target=f"The target column `{target}` of {checks.lower(origin.table)}")
@@ -147,10 +160,9 @@ def from_frame(
         )
     checks.check_rows(len(table), origin)
     features = [column for column in columns if column != target]
-    x = numbers(table, features, origin)
     y, class_names = labels_or_numbers(table[target], task, origin)
     return user_dataset(
-        x,
+        table[features],
         y,
         origin,
         preparation,
@@ -162,15 +174,32 @@ def from_frame(
     )
 
 
-def read_table(path: Path) -> pandas.DataFrame:
-    """The table of a file, with checked names of the columns."""
+def _without(
+    table: pandas.DataFrame, drop: Sequence[str], target: str | None, origin: checks.Origin
+) -> pandas.DataFrame:
+    """The table without some columns, which it must have."""
+    names = [drop] if isinstance(drop, str) else list(drop)
+    for name in names:
+        if name not in table.columns:
+            raise ValueError(
+                f"{origin.table} has no column `{name}` to drop."
+                f"{checks.nearest(name, list(table.columns))} Its columns are "
+                f"{checks.listing(f'`{column}`' for column in table.columns)}."
+            )
+    if target in names:
+        raise ValueError(f"The column `{target}` is the target, and cannot be dropped.")
+    return table.drop(columns=names)
+
+
+def read_table(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
+    """The table of a file, with checked names; the columns `text` of a CSV file stay text."""
     if not path.is_file():
         reason = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"The path `{path}` {reason}. Pass the path of a CSV or Parquet file; a relative path "
             f"starts at the current folder, `{Path.cwd()}`."
         )
-    return _read_parquet(path) if path.suffix.lower() in PARQUET else read_csv(path)
+    return _read_parquet(path) if path.suffix.lower() in PARQUET else read_csv(path, text=text)
 
 
 def _read_parquet(path: Path) -> pandas.DataFrame:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from bayesnn_ppl.data.common.encoding import TableEncoding
 from bayesnn_ppl.diagnostics.diagnosis.result import sampler_lines
 from bayesnn_ppl.inference import kernels
 from bayesnn_ppl.report.parts import markup
@@ -57,11 +58,23 @@ def provenance_section(subject: Subject) -> str:
     )
     whole = markup.code(json.dumps(run, indent=2, default=str))
     more = (
-        (kernel if known else "")
+        columns_of(run)
+        + (kernel if known else "")
         + markup.details("The model", markup.code(str(run["model"])))
         + markup.details("Everything that was recorded, as JSON", whole)
     )
     return markup.columns(table, repeat + more)
+
+
+def columns_of(run: Mapping[str, Any]) -> str:
+    """What the columns of the table became; nothing where they are the features."""
+    encoding = (run.get("dataset") or {}).get("encoding")
+    if not encoding:
+        return ""
+    rows = TableEncoding.from_list(encoding).rows()
+    return markup.folded_table(
+        "What each column of the data became", ["column", "kind", "becomes"], rows, words=(1, 2)
+    )
 
 
 def _facts(subject: Subject) -> list[tuple[str, str | None]]:

@@ -120,6 +120,7 @@ def _from_python(made: dict[str, Any]) -> Run:
         target_name=facts.get("target_name") or "y",
         class_names=facts.get("class_names"),
         standardisation=units,
+        encoding=facts.get("encoding"),
     )
 
 

@@ -31,7 +31,7 @@ def inputs(run: Run, data: str | None, *, split: int | None = None) -> tuple[np.
     if data is not None and _is_table(data):
         if split is not None:
             raise ValueError("--split is for data sets; of a file every row is predicted.")
-        raw = bnn.data.read_features(data, run.feature_names)
+        raw = bnn.data.read_features(data, run.feature_names, encoding=run.encoding)
         return as_model_inputs(run, raw), f"the {len(raw)} rows of {data}"
     dataset, own = _dataset(run, data, split)
     if own:
@@ -59,6 +59,7 @@ def inputs_and_targets(run: Run, data: str | None) -> tuple[np.ndarray, Any, str
             target_name=run.target_name,
             class_names=run.class_names,
             standardisation=run.units,
+            encoding=run.encoding,
         )
         return x, y, f"the {len(x)} rows of {data}"
     x, label = inputs(run, data)

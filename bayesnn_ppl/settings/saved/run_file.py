@@ -32,6 +32,7 @@ class Run:
         feature_names, target_name, class_names: of the data; class_names is None in regression,
             and feature_names is empty where they are not known.
         standardisation: `Standardisation.to_dict()`.
+        encoding: `TableEncoding.to_list()`; None where the columns of the data are the features.
         kernel: of `chosen_kernel` or `chosen_approximation`; empty for a demo.
         reference: whose predictions at the test rows the run is compared with, or None.
         command: what was typed, as a shell takes it; None where it is not known.
@@ -48,6 +49,7 @@ class Run:
     target_name: str
     class_names: list[str] | None
     standardisation: dict[str, Any]
+    encoding: list[dict[str, Any]] | None = None
     kernel: dict[str, Any] = field(default_factory=dict)
     reference: str | None = None
     command: str | None = None
@@ -172,6 +174,7 @@ def remember(
         target_name=dataset.target_name,
         class_names=None if dataset.class_names is None else list(dataset.class_names),
         standardisation=dataset.standardisation.to_dict(),
+        encoding=None if dataset.encoding is None else dataset.encoding.to_list(),
         kernel=kernel or {},
         reference=reference,
         command=command,
@@ -202,11 +205,18 @@ def default_folder(data: str, model: str) -> Path:
 
 
 def same_features(run: Run, dataset: Any, name: str) -> None:
-    """Refuse a data set whose features are not those of the run, by name and order.
+    """Refuse a data set whose features are not those of the run, by name, order and encoding.
 
     Raises:
         ValueError: they differ.
     """
+    encoding = None if dataset.encoding is None else dataset.encoding.to_list()
+    if encoding != run.encoding and run.encoding is not None:
+        raise ValueError(
+            f"The words, dates or gaps of `{name}` become other features than in the run, because "
+            "its training rows have other categories and medians. Give the rows as a table: "
+            "--data FILE.csv."
+        )
     if tuple(run.feature_names) != tuple(dataset.feature_names):
         absent = [n for n in run.feature_names if n not in dataset.feature_names]
         raise ValueError(

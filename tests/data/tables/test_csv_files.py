@@ -91,9 +91,10 @@ REFUSED = {  # what is refused of a table alone; the rest is in the tests of arr
     "no target": (table(), {"target": None}, "needs a target.*`age`, `income`, `price`"),
     "unknown target": (table(), {"target": "prise"}, "no column `prise`.*Did you mean `price`"),
     "missing target": (replaced("price", 4, ""), {}, "`price`.* in 1 of 30 rows, first at row 5"),
-    "blank feature": (replaced("income", 6, ""), {}, r"`income` \(1 of 30 rows, first at row 7\)"),
     "huge feature": (replaced("age", 2, "1e300"), {}, r"`age` \(1 .*row 3.*"),
-    "text feature": (replaced("age", 9, "old"), {}, r"`age` \('old' at row 10\).*Encode"),
+    "text feature": (replaced("age", 9, "old"), {}, r"`age` \('old' at row 10\).*Correct"),
+    "absent drop": (table(), {"drop": ["agee"]}, "no column `agee` to drop. Did you mean `age`"),
+    "dropped target": (table(), {"drop": "price"}, "`price` is the target"),
     "few rows": (table(rows=9), {}, "has 9 rows of data, but at least 10"),
     "one bad cell": (replaced("price", 3, "n.n."), {}, "the text 'n.n.' at row 4"),
     "number classes": (table(), {"task": "classification"}, "at row 1.*is not a class label"),
@@ -109,7 +110,7 @@ def test_bad_tables_are_refused(path, case):
     cells, options, message = REFUSED[case]
     with pytest.raises(ValueError, match=message) as error:
         load_csv(write(path, cells), **{"target": "price"} | options)
-    assert case == "fraction" or str(path) in str(error.value)
+    assert case in ("fraction", "dropped target") or str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_bad_tables_are_refused(path, case):
         (b"a,price\n" + b"1,2,9\n" * 20, "not a regular table"),
         (b"a,b,price\n" + b"1,2,3\n" * 12 + b"1,2\n", "`price`.* in 1 of 13 rows.*row 13"),
         (b"a,price\n\xff\xfe,1\n", "not UTF-8"),
-        (b"a;price\n" + b"1,5;2,5\n" * 12, "`a` .*comma, such as '1,5'.*decimals with a point"),
+        (b"a;price\n" + b"1,5;2\n2,5;3\n" * 6, "`a` .*comma, such as '1,5'.*decimals with a point"),
     ],
 )
 def test_malformed_files_are_refused(path, content, message):
