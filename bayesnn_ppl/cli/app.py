@@ -55,7 +55,7 @@ COMMANDS = {
     "models": ("listing", "MODELS", "list the models with their numbers of parameters"),
     "notebooks": ("notebooks", "COMMAND", "copy the teaching notebooks to a folder"),
     "completion": (
-        "listing",
+        "doctor",
         "COMPLETION",
         "print the script with which a shell completes what is typed",
     ),

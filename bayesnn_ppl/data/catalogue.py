@@ -91,7 +91,7 @@ def load(
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
             the training rows, and published image sets by their usual means and scales.
             `train.y.standardisation` brings targets back to the data's units. Token ids stay.
-            "inputs" leaves y as it is, for counts.
+            "inputs" leaves y as it is, for counts, and "positive" divides it by its geometric mean.
         target: tables, .npz files, TFDS, OpenML: the column, array or feature to predict;
             CIFAR-100: "label" or "coarse_label".
         drop: tables: names of columns to leave out.

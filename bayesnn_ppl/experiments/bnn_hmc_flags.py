@@ -224,7 +224,7 @@ class _Given:
             return int(self.settings["subset"])
         where = f"The recipe `{self.recipe.name}`"
         job = job_from(self.recipe.command, self.settings, where)
-        return len(load_data(job.data, counts=job.zoo.counts)[0].train.x)
+        return len(load_data(job.data, needed=job.zoo.standardised)[0].train.x)
 
 
 def _dataset(_: _Given, text: str) -> dict[str, Any]:

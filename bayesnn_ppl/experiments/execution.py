@@ -115,7 +115,7 @@ def make_run(
     if out is not None and team.leads:
         require_new(storage.working_copy(out))
     mesh = None if isinstance(job, Fit) or cluster is not None else _mesh(job)
-    dataset, loaded_by = load_data(job.data, counts=job.zoo.counts)
+    dataset, loaded_by = load_data(job.data, needed=job.zoo.standardised)
     model, described, path = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     with failures_named(path):
         x, y = dataset.train

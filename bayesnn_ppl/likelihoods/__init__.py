@@ -13,6 +13,7 @@ from bayesnn_ppl.likelihoods.families.heteroscedastic import (
     heteroscedastic_likelihood as heteroscedastic,
 )
 from bayesnn_ppl.likelihoods.families.laplace import laplace_likelihood as laplace
+from bayesnn_ppl.likelihoods.families.log_normal import log_normal_likelihood as log_normal
 from bayesnn_ppl.likelihoods.families.mixture_density import (
     mixture_density_likelihood as mixture_density,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "gaussian",
     "heteroscedastic",
     "laplace",
+    "log_normal",
     "mixture_density",
     "negative_binomial",
     "ordinal",

@@ -43,7 +43,8 @@ def _allowed(base: Any) -> str:
         )
     if not support.is_discrete:
         return (
-            f"its support is {support}. {unstandardised}`y.standardisation.undo_y(y)`. Other "
+            f"its support is {support}. {unstandardised}`y.standardisation.undo_y(y)`. "
+            '`standardise="positive"` divides positive targets by their geometric mean. Other '
             "numbers need another likelihood."
         )
     allowed = (

@@ -5,12 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.data.common.standardisation import Units
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.value_kinds import choice, names, number, whole
 
 __all__ = ["DataSettings", "SplitSettings", "load_data"]
 
-_STANDARDISED: dict[str, Any] = {"all": True, "inputs": "inputs", "none": False}
+_STANDARDISED: dict[str, Any] = {
+    "all": True,
+    "inputs": "inputs",
+    "positive": "positive",
+    "none": False,
+}
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,11 @@ class DataSettings(SplitSettings):
         unit="name or path",
     )
     standardise: str | None = setting(
-        "what is mapped to mean 0 and standard deviation 1 of the training rows; a likelihood of "
-        "positive numbers or counts needs its targets as they are",
+        "what is mapped to mean 0 and standard deviation 1 of the training rows; inputs leaves "
+        "targets, such as counts, as they are, and positive divides them by their geometric mean",
         read=choice(*_STANDARDISED),
         unit="word",
-        shown="all, and inputs for counts",
+        shown="all, or what the likelihood needs",
     )
     subset: int | None = setting(
         "images, imdb and tfds:NAME: train with the first so many rows",
@@ -104,13 +110,12 @@ class DataSettings(SplitSettings):
     )
 
 
-def load_data(settings: DataSettings, *, counts: bool = False) -> tuple[Any, dict[str, Any]]:
+def load_data(settings: DataSettings, *, needed: Units | None = None) -> tuple[Any, dict[str, Any]]:
     """The data set, and the arguments of `data.load` that bring it back.
 
     Args:
         settings: which.
-        counts: whether the targets are counts, which stay as they are where `standardise` does
-            not say otherwise.
+        needed: how to standardise where the settings do not say.
     """
     values = {f.name: getattr(settings, f.name) for f in fields(settings)}
     name, standardise = values.pop("data"), values.pop("standardise")
@@ -119,8 +124,8 @@ def load_data(settings: DataSettings, *, counts: bool = False) -> tuple[Any, dic
         given["vocabulary"] = str(Path(given["vocabulary"]).resolve())
     if standardise is not None:
         given["standardise"] = _STANDARDISED[standardise]
-    elif counts:
-        given["standardise"] = "inputs"
+    elif needed is not None:
+        given["standardise"] = needed
     dataset = bnn.data.load(name, **given)
     assert dataset.loaded_by is not None
     return dataset, dict(dataset.loaded_by)

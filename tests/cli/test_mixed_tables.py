@@ -101,6 +101,24 @@ def test_scores_of_a_file_and_another_split(run, capsys):
     assert "other categories and medians" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("target", "flag"),
+    [
+        (lambda draw: draw.lognormal(10, 1.5, 300), "--likelihood log_normal"),
+        (lambda draw: draw.poisson(3, 300), "--likelihood poisson"),
+        (lambda draw: draw.normal(100, 10, 300), None),
+        (lambda draw: draw.normal(100, 10, 300).round(), None),
+    ],
+)
+def test_a_likelihood_is_advised_by_the_target(target, flag, tmp_path, capsys):
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"x": draw.normal(size=300), "y": target(draw)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert main(["data", str(tmp_path / "t.csv"), "--target", "y"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "--likelihood" not in words if flag is None else flag in words
+
+
 def test_the_report_names_the_columns(run):
     words = columns_of(bnn.load(run).provenance)
     assert "What each column of the data became" in words and "A, B; missing is one" in words

@@ -285,6 +285,7 @@ def test_all_rows_of_a_table_may_train(here, capsys):
         ("laplace", "price", "Laplace"),
         ("ordinal", "grade", "CategoricalLogits"),
         pytest.param("student_t", "price", "StudentT", marks=pytest.mark.check),
+        pytest.param("log_normal", "cost", "LogNormal", marks=pytest.mark.check),
         pytest.param("mixture_density", "price", "MixtureSameFamily", marks=pytest.mark.check),
         pytest.param(
             "quantile",
@@ -301,6 +302,7 @@ def test_all_rows_of_a_table_may_train(here, capsys):
 def test_a_likelihood_is_a_word(here, likelihood, target, observed, capsys):
     columns = table()
     columns["visits"] = np.arange(40) % 7
+    columns["cost"] = np.exp(columns["price"] / 10)
     columns["grade"] = [("low", "middle", "top")[k % 3] for k in range(40)]
     write_csv(here / "my.csv", {key: columns[key] for key in ("size", "age", target)})
     line = f"sample random-walk mlp --data my.csv --target {target} --likelihood {likelihood}"

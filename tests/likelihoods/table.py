@@ -188,6 +188,15 @@ CASES = [
         **of(lambda f, p: stats.laplace(f[..., 0], p["noise_scale"])),
     ),
     Case(
+        "log_normal",
+        LIKELIHOODS.log_normal(),
+        1,
+        targets=lambda generator, rows: generator.lognormal(size=rows).astype(np.float32),
+        sites=SCALE,
+        standardised=False,
+        **of(lambda f, p: stats.lognorm(p["noise_scale"], scale=np.exp(f[..., 0]))),
+    ),
+    Case(
         "poisson",
         LIKELIHOODS.poisson(),
         1,

@@ -117,7 +117,9 @@ def test_samples_have_these_moments(made):
     assert np.abs(z).max() < 5.5
     wrong = (samples.mean(0) - made.prediction.mean - 10 * spread) / spread
     assert np.abs(wrong).max() > 5.5
-    np.testing.assert_allclose(samples.var(0), made.prediction.variance, rtol=0.3)
+    # The variance of a variance is a fourth moment, which a heavy tail makes large.
+    rtol = 0.5 if made.case.name == "log_normal" else 0.3
+    np.testing.assert_allclose(samples.var(0), made.prediction.variance, rtol=rtol)
 
 
 def test_quantiles_invert_the_mixtures_distribution_function(made):
@@ -130,7 +132,7 @@ def test_quantiles_invert_the_mixtures_distribution_function(made):
     found = made.prediction.quantile([0.1, 0.5, 0.95])
     for level, value in zip((0.1, 0.5, 0.95), (found - made.centre) / made.scale, strict=True):
         below = case.cdf(made.f, made.p, value).mean(0)
-        if not case.standardised:
+        if np.issubdtype(made.y.dtype, np.integer):
             np.testing.assert_array_equal(value, np.round(value))
             under = case.cdf(made.f, made.p, value - 1).mean(0)
             # Five and a half standard errors of a share of 4 000 samples.

@@ -137,7 +137,7 @@ def command(word: str) -> Command:
         check_name(model, "calibrate", data.target)
         of_runs = {} if runs is None else _of_runs(word, settings, runs)
         prepare_devices(of_runs.get("chains", 1), None)
-        dataset, _ = load_data(data, counts=zoo.counts)
+        dataset, _ = load_data(data, needed=zoo.standardised)
         built, _, path = chosen_model(model, zoo, any_model, dataset)
         truth = _truth(replications.truth, model, zoo, dataset)
         if fits:

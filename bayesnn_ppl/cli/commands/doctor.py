@@ -1,4 +1,4 @@
-"""`bayesnn doctor`: what there is to compute with, and whether it computes the right posterior."""
+"""`bayesnn doctor` and `completion`: is this installation right, and how does a shell know it?"""
 
 import importlib.metadata
 import os
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.cli.shared.options import Command, Output
+from bayesnn_ppl.cli.shared.options import Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import note, print_json, table
 from bayesnn_ppl.inference.runtime.device_placement import free_bytes
+from bayesnn_ppl.settings.value_kinds import choice
 
-__all__ = ["COMMAND", "known_posterior", "verdict"]
+__all__ = ["COMMAND", "COMPLETION", "known_posterior", "verdict"]
 
 _PACKAGES = ("bayesnn_ppl", "jax", "jaxlib", "numpyro", "flax", "numpy", "arviz", "zarr")
 _ROWS, _FEATURES, _NOISE = 60, 5, 0.5
@@ -204,4 +205,31 @@ COMMAND = Command(
     "doctor",
     "show devices, precision, versions and memory, and check a known posterior",
     run_doctor,
+)
+
+
+def run_completion(shell: str, *, output: Output) -> int:
+    """Print the script of one shell."""
+    from bayesnn_ppl.cli.app import whole_app
+
+    script = whole_app().generate_completion(prog_name="bayesnn", shell=shell)  # type: ignore[arg-type]
+    if output.json:
+        print_json({"shell": shell, "script": script})
+    else:
+        print(script)
+    return 0
+
+
+COMPLETION = Command(
+    "completion",
+    "print the script with which a shell completes what is typed",
+    run_completion,
+    (
+        Argument(
+            "shell",
+            "the shell whose script is printed",
+            "{bash,zsh,fish}",
+            read=choice("bash", "zsh", "fish"),
+        ),
+    ),
 )

@@ -13,11 +13,12 @@ from bayesnn_ppl.cli.shared.output import paragraph, print_json, table
 from bayesnn_ppl.settings.datasets import SplitSettings
 from bayesnn_ppl.settings.declaring import given, setting
 from bayesnn_ppl.settings.models import zoo
+from bayesnn_ppl.settings.models.likelihood_advice import likelihood_advice
 from bayesnn_ppl.settings.models.parameter_counts import parameter_count
 from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
 from bayesnn_ppl.settings.value_kinds import choice, whole
 
-__all__ = ["COMPLETION", "DATA", "MODELS"]
+__all__ = ["DATA", "MODELS"]
 
 _USUAL = {"regression": "diabetes", "classification": "digits"}
 
@@ -41,6 +42,7 @@ def run_data(name: str | None = None, *, settings: SplitSettings, output: Output
         "features": list(dataset.feature_names),
         "columns": None if dataset.encoding is None else dataset.encoding.to_list(),
         "sha256": dataset.sha256,
+        "advice": likelihood_advice(dataset),
     }
     if output.json:
         print_json(facts)
@@ -59,6 +61,8 @@ def run_data(name: str | None = None, *, settings: SplitSettings, output: Output
     print(table(("", ""), [(f"  {name}", value) for name, value in rows]).lstrip("\n"))
     if dataset.encoding is not None:
         print("\n" + table(("COLUMN", "KIND", "BECOMES"), dataset.encoding.rows()))
+    if words := likelihood_advice(dataset):
+        print("\n" + paragraph(words))
     return 0
 
 
@@ -270,31 +274,4 @@ MODELS = Command(
         ),
     ),
     {"Options": ("settings", ModelsSettings)},
-)
-
-
-def run_completion(shell: str, *, output: Output) -> int:
-    """Print the script of one shell."""
-    from bayesnn_ppl.cli.app import whole_app
-
-    script = whole_app().generate_completion(prog_name="bayesnn", shell=shell)  # type: ignore[arg-type]
-    if output.json:
-        print_json({"shell": shell, "script": script})
-    else:
-        print(script)
-    return 0
-
-
-COMPLETION = Command(
-    "completion",
-    "print the script with which a shell completes what is typed",
-    run_completion,
-    (
-        Argument(
-            "shell",
-            "the shell whose script is printed",
-            "{bash,zsh,fish}",
-            read=choice("bash", "zsh", "fish"),
-        ),
-    ),
 )

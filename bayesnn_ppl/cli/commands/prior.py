@@ -63,7 +63,7 @@ def run_prior(
     folder = None if prior.out is None else Path(prior.out)
     if folder is not None:
         require_new(folder)
-    dataset, _ = load_data(data, counts=zoo.counts)
+    dataset, _ = load_data(data, needed=zoo.standardised)
     built, _, path = chosen_model(model, zoo, any_model, dataset)
     x = _rows(dataset.train.x, prior.rows)
     settings = {"draws": prior.draws, "seed": prior.seed}

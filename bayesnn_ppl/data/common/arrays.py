@@ -45,7 +45,8 @@ def from_arrays(
         name: the name of the data set.
         feature_names: d names; by default those of a frame's columns, or x0, x1, ...
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
-            the training rows; "inputs" leaves y as it is, for counts.
+            the training rows; "inputs" leaves y as it is, for counts,
+            and "positive" divides it by its geometric mean.
 
     Raises:
         ValueError: if the arrays have wrong shapes or types, entries that are missing or infinite,

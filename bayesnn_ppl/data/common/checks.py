@@ -119,9 +119,10 @@ def check_rows(rows: int, origin: Origin) -> None:
 
 def check_units(standardise: object) -> None:
     """Refuse words other than those for how data are standardised."""
-    if not (isinstance(standardise, bool) or standardise == "inputs"):
+    if not (isinstance(standardise, bool) or standardise in ("inputs", "positive")):
         raise ValueError(
-            f'`standardise` must be True, False or "inputs" (x alone), but is {standardise!r}.'
+            '`standardise` must be True, False, "inputs" (x alone) or "positive" (y divided by its '
+            f"geometric mean), but is {standardise!r}."
         )
 
 

@@ -223,7 +223,7 @@ def assemble(
     if standardise:
         task: Task = "regression" if facts["class_names"] is None else "classification"
         standardisation = Standardisation.fit(
-            x[train_rows], y[train_rows], task, targets=standardise != "inputs"
+            x[train_rows], y[train_rows], task, standardise=standardise
         )
     else:
         standardisation = Standardisation.identity(x.shape[-1], y.shape[1] if y.ndim > 1 else None)

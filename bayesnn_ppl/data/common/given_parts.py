@@ -143,8 +143,7 @@ def _standardisation(
     if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
         # The error about missing entries, which names them, comes with the inputs.
         return Standardisation.identity(d, outputs)
-    kept = standardise != "inputs"
-    moments = Standardisation.fit(np.zeros((len(y), 1)), y, task, targets=kept)
+    moments = Standardisation.fit(np.zeros((len(y), 1)), y, task, standardise=standardise)
     return Standardisation(mean, scale, moments.y_mean, moments.y_scale)
 
 

@@ -11,8 +11,9 @@ from bayesnn_ppl.data.common.target import StandardisedInputs
 
 Task = Literal["regression", "classification"]
 TASKS: tuple[str, ...] = get_args(Task)
-# Of a `standardise=`: "inputs" leaves the targets, such as counts, as they are.
-Units = bool | Literal["inputs"]
+# Of a `standardise=`: "inputs" leaves the targets, such as counts, as they are, and "positive"
+# divides them by their geometric mean.
+Units = bool | Literal["inputs", "positive"]
 
 _FIELDS = ("x_mean", "x_scale", "y_mean", "y_scale")
 
@@ -67,7 +68,7 @@ class Standardisation:
                 )
 
     @classmethod
-    def fit(cls, x: Any, y: Any, task: Task, *, targets: bool = True) -> Self:
+    def fit(cls, x: Any, y: Any, task: Task, *, standardise: Units = True) -> Self:
         """Moments of the rows given (standard deviations with divisor n).
 
         A column that is constant gets scale 1, so that it becomes 0 everywhere.
@@ -76,10 +77,12 @@ class Standardisation:
             x: shape (n, d), or (n, ..., channels), which gets one mean and scale per channel.
             y: shape (n,), or (n, k) for regression with k outputs.
             task: "regression" or "classification"; labels are left as they are.
-            targets: whether y of a regression is standardised too.
+            standardise: True, or what else becomes of y in a regression: "inputs" leaves it as it
+                is, "positive" divides it by its geometric mean exp(mean log y).
 
         Raises:
-            ValueError: if `task` is unknown, or `x` has fewer than two axes or no rows.
+            ValueError: if `task` is unknown, `x` has fewer than two axes or no rows, or y is to be
+                positive and is not.
         """
         if task not in TASKS:
             raise ValueError(f"`task` must be one of {', '.join(TASKS)}, but is {task!r}.")
@@ -87,10 +90,13 @@ class Standardisation:
         if x.ndim < 2 or len(x) == 0:
             raise ValueError(f"`x` must have shape (n, d) with n > 0, but has shape {x.shape}.")
         x_mean, x_scale = _moments(x.reshape(-1, x.shape[-1]))
-        if task == "classification" or not targets:
-            outputs = np.shape(y)[1:]
+        outputs = np.shape(y)[1:]
+        if task == "classification" or standardise == "inputs":
             return cls(x_mean, x_scale, np.zeros(outputs), np.ones(outputs))
-        return cls(x_mean, x_scale, *_moments(np.asarray(y, dtype=np.float64)))
+        y = np.asarray(y, dtype=np.float64)
+        if standardise == "positive":
+            return cls(x_mean, x_scale, np.zeros(outputs), _geometric_mean(y))
+        return cls(x_mean, x_scale, *_moments(y))
 
     @classmethod
     def identity(cls, features: int, outputs: int | None = None) -> Self:
@@ -207,6 +213,17 @@ def _moments(columns: np.ndarray) -> tuple[Any, Any]:
     mean = np.where(constant, columns[0], np.mean(columns, axis=0))
     scale = np.std(columns, axis=0)
     return mean, np.where(constant | (scale == 0), 1.0, scale)
+
+
+def _geometric_mean(y: np.ndarray) -> Any:
+    """Over the first axis."""
+    if not (y > 0).all():
+        row = int(np.argmax(~(y > 0).reshape(len(y), -1).all(axis=1)))
+        raise ValueError(
+            f'`standardise="positive"` needs targets above 0, but training row {row} has '
+            f"{y[row]}. Leave these rows out, or take another `standardise` and likelihood."
+        )
+    return np.exp(np.mean(np.log(y), axis=0))
 
 
 def _numbers(values: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesnn_ppl.data.common.arrays import infer_task
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts
-from bayesnn_ppl.data.common.standardisation import Standardisation
+from bayesnn_ppl.data.common.standardisation import Standardisation, Units
 
 NUM_WORDS = 20_000
 LENGTH = 100
@@ -127,7 +127,7 @@ def from_ids(
     parts: Mapping[str, tuple[np.ndarray, np.ndarray]],
     *,
     vocabulary: Mapping[str, int],
-    standardise: bool,
+    standardise: Units,
     subject: str,
     class_names: Sequence[str] | None,
     **described: Any,
@@ -154,7 +154,8 @@ def from_ids(
         class_names = [str(label) for label in range(int(y.max()) + 1)]
     standardisation = Standardisation.identity(x.shape[1])
     if class_names is None and standardise:
-        units = Standardisation.fit(np.zeros((len(y), 1)), y, "regression")
+        none = np.zeros((len(y), 1))
+        units = Standardisation.fit(none, y, "regression", standardise=standardise)
         standardisation = replace(standardisation, y_mean=units.y_mean, y_scale=units.y_scale)
     return assemble_parts(
         parts,

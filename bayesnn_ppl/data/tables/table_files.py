@@ -52,7 +52,8 @@ def load_table(
         test_fraction: share of the test rows.
         split: which seeded permutation, 0..19; see `uci_split_indices`.
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
-            the training rows; "inputs" leaves y as it is, for counts.
+            the training rows; "inputs" leaves y as it is, for counts,
+            and "positive" divides it by its geometric mean.
 
     Raises:
         FileNotFoundError: if there is no such file.

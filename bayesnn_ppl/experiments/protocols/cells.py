@@ -36,7 +36,7 @@ def check_images(protocol: Shift, job: Sample | Fit) -> None:
     Raises:
         ValueError: they are.
     """
-    dataset, _ = load_data(job.data, counts=job.zoo.counts)
+    dataset, _ = load_data(job.data, needed=job.zoo.standardised)
     x = dataset.test.x
     if dataset.name != "digits" and (x.ndim != 4 or x.dtype.kind != "f"):
         raise ValueError(
@@ -88,7 +88,7 @@ def active_learning_rows(
     Features, and the targets of a regression, are standardised by the whole pool.
     """
     method = Method(job)
-    dataset, _ = load_data(job.data, counts=job.zoo.counts)
+    dataset, _ = load_data(job.data, needed=job.zoo.standardised)
     model, _, _ = zoo.chosen_model(job.model, job.zoo, job.any_model, dataset)
     rounds = acquire(
         lambda x, y, own: method.train(model, x, y, own),
@@ -158,7 +158,7 @@ def _learner(job: Sample | Fit) -> Any:
 def _problem(protocol: Bandit, job: Sample | Fit, seed: int) -> Problem:
     if protocol.problem == "wheel":
         return wheel_problem(protocol.delta, protocol.length, seed)
-    dataset, _ = load_data(job.data, counts=job.zoo.counts)
+    dataset, _ = load_data(job.data, needed=job.zoo.standardised)
     if dataset.classes is None:
         raise ValueError(
             f"The data set `{dataset.name}` has numbers for targets, and a bandit needs labels to "

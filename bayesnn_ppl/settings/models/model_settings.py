@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bayesnn_ppl.data.common.standardisation import Units
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.models.prior_families import FAMILIES
 from bayesnn_ppl.settings.value_kinds import choice, number, widths
@@ -13,6 +14,7 @@ LIKELIHOODS = {
     "heteroscedastic": "regression",
     "laplace": "regression",
     "student_t": "regression",
+    "log_normal": "regression",
     "mixture_density": "regression",
     "quantile": "regression",
     "poisson": "regression",
@@ -22,7 +24,12 @@ LIKELIHOODS = {
     "ordinal": "classification",
 }
 
-_COUNTS = ("poisson", "negative_binomial")
+# How `data.load` standardises for a likelihood that takes targets of one kind only.
+_STANDARDISED: dict[str, Units] = {
+    "poisson": "inputs",
+    "negative_binomial": "inputs",
+    "log_normal": "positive",
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,8 @@ class ZooSettings:
     )
     likelihood: str | None = setting(
         "distribution of the target; mixture_density has three components, quantile the levels "
-        "0.05, 0.5 and 0.95, and poisson and negative_binomial take counts, which are not "
-        "standardised",
+        "0.05, 0.5 and 0.95, poisson and negative_binomial take counts, which are not "
+        "standardised, and log_normal positive numbers, which are divided by their geometric mean",
         read=choice(*LIKELIHOODS),
         unit="word",
         shown="gaussian for regression, categorical for classification",
@@ -103,9 +110,9 @@ class ZooSettings:
     )
 
     @property
-    def counts(self) -> bool:
-        """Whether the targets are counts."""
-        return self.likelihood in _COUNTS
+    def standardised(self) -> Units | None:
+        """How its likelihood needs the data standardised; None where any way will do."""
+        return _STANDARDISED.get(self.likelihood or "")
 
 
 @dataclass(frozen=True)

@@ -133,5 +133,22 @@ def test_inputs_alone_may_be_standardised(outputs, tmp_path):
         lambda: from_arrays(x, counts, standardise="x"),
         lambda: load("wine", standardise=1),
     ):
-        with pytest.raises(ValueError, match='True, False or "inputs"'):
+        with pytest.raises(ValueError, match='True, False, "inputs" .* or "positive"'):
             loaded()
+
+
+def test_positive_targets_are_divided_by_their_geometric_mean(tmp_path):
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(60, 2)), 1e5 * generator.lognormal(size=60)
+    np.savez(tmp_path / "costs.npz", x=x, y=y)
+    data = from_arrays(x, y, standardise="positive")
+    units, train = data.standardisation, data.train
+    assert units.y_mean == 0 and (np.asarray(train.y) > 0).all()
+    np.testing.assert_allclose(np.log(np.asarray(train.y)).mean(), 0, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(train.x).mean(axis=0), 0, atol=1e-6)
+    both = np.concatenate([units.undo_y(np.asarray(part.y)) for part in (train, data.test)])
+    np.testing.assert_allclose(np.sort(both), np.sort(y), rtol=1e-5)
+    again = load(tmp_path / "costs.npz", standardise="positive")
+    assert again.standardisation == units
+    with pytest.raises(ValueError, match=r"above 0, but training row \d+ has -"):
+        from_arrays(x, y - 2e5, standardise="positive")

@@ -67,6 +67,7 @@ def _categorical(fn: Any) -> Whitened:
 
 _FAMILIES: dict[type, Callable[[Any], Whitened]] = {
     dist.Normal: _normal,
+    dist.LogNormal: _normal,  # of log y, with the same parameters
     dist.Laplace: _laplace,
     dist.StudentT: _student_t,
     dist.Poisson: _poisson,

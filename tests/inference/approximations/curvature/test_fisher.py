@@ -17,6 +17,7 @@ from bayesnn_ppl.likelihoods.common.pseudo import PseudoLikelihood
 # A distribution as a function of a vector that its parameters depend on, not linearly.
 FAMILIES = {
     "Normal": (lambda v: dist.Normal(v[0] ** 2, jnp.exp(v[1])), 2),
+    "LogNormal": (lambda v: dist.LogNormal(v[0] ** 2, jnp.exp(v[1])), 2),
     "Laplace": (lambda v: dist.Laplace(v[0] ** 2, jnp.exp(v[1])), 2),
     "StudentT": (lambda v: dist.StudentT(4.0, v[0] ** 2, jnp.exp(v[1])), 2),
     "Poisson": (lambda v: dist.Poisson(jnp.exp(v[0])), 1),
