@@ -6,6 +6,7 @@ from typing import Any
 from benchmarks.harness.tables import markdown
 from benchmarks.pages.efficiency_table import POSTERIORS, efficiency
 from benchmarks.pages.minibatch_table import minibatch_mclmc
+from benchmarks.pages.partly_stochastic_table import partly_stochastic
 from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
 
@@ -284,5 +285,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "reference_posteriors": reference_posteriors,
     "necks": necks,
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
+    "partly_stochastic": lambda: partly_stochastic(stored(f"{RESULTS}/partly_stochastic.json")),
     "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
 }
