@@ -1,4 +1,4 @@
-"""Scores, calibration, information, fidelity, detection and the choice between posteriors."""
+"""Scores, calibration, information, fidelity, detection, referral and choosing a posterior."""
 
 from bayesnn_ppl.metrics.active_learning import acquisition, highest
 from bayesnn_ppl.metrics.calibration import (
@@ -20,6 +20,12 @@ from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut, loo, 
 from bayesnn_ppl.metrics.leave_one_out.pit import loo_pit
 from bayesnn_ppl.metrics.ood import aupr, auroc, evaluate_ood, fpr_at_95_tpr
 from bayesnn_ppl.metrics.reference import Reference, hmc_reference
+from bayesnn_ppl.metrics.referral import (
+    Referral,
+    RiskCoverage,
+    evaluate_referral,
+    risk_coverage,
+)
 from bayesnn_ppl.metrics.score_tables import Comparison, Evaluation
 from bayesnn_ppl.metrics.scores import (
     accuracy,
@@ -44,7 +50,9 @@ __all__ = [
     "LeaveOneOut",
     "LogEvidence",
     "Reference",
+    "Referral",
     "Reliability",
+    "RiskCoverage",
     "accuracy",
     "acquisition",
     "agreement",
@@ -60,6 +68,7 @@ __all__ = [
     "ece_equal_width",
     "evaluate",
     "evaluate_ood",
+    "evaluate_referral",
     "expected_calibration_error",
     "fpr_at_95_tpr",
     "highest",
@@ -78,6 +87,7 @@ __all__ = [
     "pinball",
     "predictive_entropy",
     "reliability",
+    "risk_coverage",
     "rmse",
     "scores_by_class",
     "total_variation",

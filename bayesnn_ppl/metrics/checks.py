@@ -1,4 +1,7 @@
-"""Shape and range checks shared by the metrics; broadcasting would give wrong scores silently."""
+"""What the metrics share: checks of shapes and ranges, and targets and log scores row by row.
+
+Broadcasting would give wrong scores silently.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -90,6 +93,37 @@ def class_labels(value: ArrayLike, probabilities: NDArray) -> NDArray[np.intp]:
             f"numbered 0 to {classes - 1}."
         )
     return array.astype(np.intp)
+
+
+def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
+    """The log score of each row, (N,), which `evaluate` averages.
+
+    Labels: log of their averaged probability. Single precision knows no probability below 1e-45,
+    so where one is 0 the log densities are averaged in place of the densities, if rows have one
+    label each: one pass over the draws more. What is infinite then is ruled out by every draw.
+    """
+    if prediction.task == "regression":
+        return np.asarray(prediction.log_prob(y), dtype=np.float64)
+    p = np.asarray(prediction.probabilities)
+    chosen = np.take_along_axis(p, class_labels(y, p)[..., None], axis=-1)[..., 0]
+    if np.ndim(y) == 1 and (chosen == 0).any() and hasattr(prediction, "log_prob"):
+        return np.asarray(prediction.log_prob(y), dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
+
+
+def exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """The targets that are neither masked nor censored, in the data's units, and which they are."""
+    target = np.asarray(prediction.y(y))
+    exact = np.ones(shape, bool) if not hasattr(prediction, "exact") else prediction.exact(y)
+    if target.shape == (*exact.shape, 2):
+        target = target[..., 0]  # an interval whose ends are one
+    if exact.shape != target.shape:
+        raise ValueError(
+            f"`y` has shape {target.shape}, but the predictions have {exact.shape}. "
+            "Give y the shape it had in training."
+        )
+    return target[exact], exact
 
 
 @contextmanager

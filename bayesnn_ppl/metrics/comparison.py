@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bayesnn_ppl import references
 from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
-from bayesnn_ppl.metrics.checks import same_rows
-from bayesnn_ppl.metrics.evaluation import evaluate, log_scores
+from bayesnn_ppl.metrics.checks import log_scores, same_rows
+from bayesnn_ppl.metrics.evaluation import evaluate
 from bayesnn_ppl.metrics.evidence import log_evidence
 from bayesnn_ppl.metrics.score_tables import Comparison
 
@@ -32,8 +32,8 @@ def compare(
     Columns: `method`; `nll`, the mean negative log score of a row, with `nll_se`, and
     `nll_difference` to the best with `nll_difference_se`, which is that of the mean of the rows'
     differences and so leaves out what is hard about a row for all; for labels `accuracy` and
-    `ece_<variant>`, for numbers `rmse` and `crps`; with a reference `agreement` and
-    `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
+    `ece_<variant>`, for numbers `rmse` and `crps`; `aurc`, as `evaluate` has it; with a reference
+    `agreement` and `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
     methods that estimate it; `seconds` in all, compilation included; and `status`, the verdict of
     `diagnose` at these rows. Errors are of the rows: the draws' own are not in them.
 
@@ -221,8 +221,8 @@ def _error_of_mean(each: NDArray[np.float64]) -> float:
 
 
 def _chosen(task: str, scores: Mapping[str, float], variant: Variant) -> dict[str, float | None]:
-    names = ["rmse", "crps", "reference_wasserstein"]
+    names = ["rmse", "crps", "aurc", "reference_wasserstein"]
     if task != "regression":
-        names = ["accuracy", "balanced_accuracy", f"ece_{variant}"]
+        names = ["accuracy", "balanced_accuracy", f"ece_{variant}", "aurc"]
         names += ["reference_agreement", "reference_total_variation"]
     return {name.removeprefix("reference_"): scores.get(name) for name in names}

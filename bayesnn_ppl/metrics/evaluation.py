@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
-from bayesnn_ppl.metrics.checks import class_labels, same_rows
+from bayesnn_ppl.metrics.checks import exact_targets, log_scores, same_rows
 from bayesnn_ppl.metrics.class_scores import (
     ClassScore,
     balanced_accuracy,
@@ -15,6 +14,7 @@ from bayesnn_ppl.metrics.class_scores import (
     scores_by_class,
 )
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
+from bayesnn_ppl.metrics.referral import referral_curve
 from bayesnn_ppl.metrics.score_tables import Evaluation
 from bayesnn_ppl.metrics.scores import (
     accuracy,
@@ -40,15 +40,18 @@ def evaluate(
     """Score a posterior's predictions at `x` against `y`.
 
     Regression: `rmse`, `nll_mixture` (exact mixture over draws), `nll_moment_matched`, `crps`
-    (fair estimate from predictive samples), and `coverage_XX` and `width_XX` of each central
-    interval. Where y has more axes than rows (several outputs, pixels), every score is a mean
-    over elements except `nll_mixture`, which is the joint density of a whole row. What the
-    likelihood masks counts in none of them, and what it says is censored in `nll_mixture` alone,
-    as a probability: a bound is not a target. Where nothing else is there, that is the one score.
+    (fair estimate from predictive samples), `aurc` and `excess_aurc` in squared units, and
+    `coverage_XX` and `width_XX` of each central interval. Where y has more axes than rows (several
+    outputs, pixels), every score is a mean over elements except `nll_mixture`, which is the joint
+    density of a whole row, and the two areas, which rank rows by the means over their elements.
+    What the likelihood masks counts in none of them, and what it says is censored in `nll_mixture`
+    alone, as a probability: a bound is not a target. Where nothing else is there, that is the one
+    score.
     Classification: `accuracy`, and with it what giving all rows the most frequent label has,
     `base_rate`, and the mean over classes, `balanced_accuracy`; `nll`, `brier`, the three published
-    calibration errors, and the mean predictive `entropy` and `mutual_information`. `by_class` has
-    the recall and precision of each class.
+    calibration errors, `aurc` and `excess_aurc`, and the mean predictive `entropy` and
+    `mutual_information`. `by_class` has the recall and precision of each class. The areas under
+    the risk-coverage curve are those of `evaluate_referral`.
     With a reference, for labels `reference_agreement` and `reference_total_variation`; for
     numbers `reference_mean_difference`, mean |E y - E' y|, and `reference_wasserstein`, both in
     the data's units.
@@ -124,23 +127,6 @@ def evaluate(
     return Evaluation(prediction.task, len(y), scores, by_class, partial)
 
 
-def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
-    """The log score of each row, (N,), which `evaluate` averages.
-
-    Labels: log of their averaged probability. Single precision knows no probability below 1e-45,
-    so where one is 0 the log densities are averaged in place of the densities, if rows have one
-    label each: one pass over the draws more. What is infinite then is ruled out by every draw.
-    """
-    if prediction.task == "regression":
-        return np.asarray(prediction.log_prob(y), dtype=np.float64)
-    p = np.asarray(prediction.probabilities)
-    chosen = np.take_along_axis(p, class_labels(y, p)[..., None], axis=-1)[..., 0]
-    if np.ndim(y) == 1 and (chosen == 0).any() and hasattr(prediction, "log_prob"):
-        return np.asarray(prediction.log_prob(y), dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
-
-
 def _probe(posterior: Any) -> tuple[Any, Any]:
     probe = getattr(posterior, "probe", None)
     if probe is None or probe[1] is None:
@@ -164,6 +150,7 @@ def _regression(
         **scores,
         "nll_moment_matched": nll_moment_matched(mean, variance, target),
         "crps": crps_samples(prediction.samples(samples, seed=0)[:, exact], target),
+        **_selective(prediction, y),
     }
     for level in intervals:
         lower = prediction.quantile((1 - level) / 2)[exact]
@@ -173,18 +160,9 @@ def _regression(
     return scores
 
 
-def exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """The targets that are neither masked nor censored, in the data's units, and which they are."""
-    target = np.asarray(prediction.y(y))
-    exact = np.ones(shape, bool) if not hasattr(prediction, "exact") else prediction.exact(y)
-    if target.shape == (*exact.shape, 2):
-        target = target[..., 0]  # an interval whose ends are one
-    if exact.shape != target.shape:
-        raise ValueError(
-            f"`y` has shape {target.shape}, but the predictions have {exact.shape}. "
-            "Give y the shape it had in training."
-        )
-    return target[exact], exact
+def _selective(prediction: Any, y: Any) -> dict[str, float]:
+    curve = referral_curve(prediction, y)
+    return {"aurc": curve.aurc, "excess_aurc": curve.excess_aurc}
 
 
 def _classification(prediction: Any, y: Any) -> dict[str, float]:
@@ -198,6 +176,7 @@ def _classification(prediction: Any, y: Any) -> dict[str, float]:
     }
     for variant in VARIANTS:
         scores[f"ece_{variant}"] = expected_calibration_error(probabilities, y, variant=variant)
+    scores |= _selective(prediction, y)
     for name in ("entropy", "mutual_information"):
         values = np.asarray(getattr(prediction, name), dtype=np.float64)
         scores[name] = float(np.mean(values))

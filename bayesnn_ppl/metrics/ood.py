@@ -129,16 +129,16 @@ def evaluate_ood(posterior: Any, x_in: Any, x_out: Any, *, score: Score = "entro
 
 
 def uncertainty(prediction: Any, score: str) -> NDArray[np.float64]:
-    """The score of each row, as `evaluate_ood` has it, shape (N,)."""
-    if score != "epistemic" and prediction.task != "classification":
+    """The score of each row, as `evaluate_ood` and `evaluate_referral` have it, shape (N,)."""
+    if score not in ("epistemic", "variance") and prediction.task != "classification":
         raise ValueError(
             f"`score` is {score!r}, but this posterior predicts numbers, which have no class "
             "probabilities. Use score='epistemic'."
         )
     if score == "max_probability":
         values = 1 - np.asarray(prediction.probabilities, dtype=np.float64).max(axis=-1)
-    elif score == "epistemic":
-        values = np.asarray(prediction.epistemic, dtype=np.float64)
+    elif score in ("epistemic", "variance"):
+        values = np.asarray(getattr(prediction, score), dtype=np.float64)
         if prediction.task == "classification":
             values = values.sum(axis=-1)
     else:

@@ -62,6 +62,8 @@ def test_regression_in_data_units(regression):
         "nll_mixture",
         "nll_moment_matched",
         "crps",
+        "aurc",
+        "excess_aurc",
         "coverage_50",
         "width_50",
         "coverage_90",
@@ -128,6 +130,8 @@ def test_classification(classification):
         "ece_bnn_hmc",
         "ece_tfp",
         "ece_bnn_priors",
+        "aurc",
+        "excess_aurc",
         "entropy",
         "mutual_information",
     ]
