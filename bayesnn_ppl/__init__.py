@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bayesnn_ppl import (
+        conformal,
         data,
         diagnostics,
         distributed,
@@ -83,6 +84,7 @@ _FUNCTIONS = {
 _MODULES = {
     "approximations": "inference.approximations",
     "augmentations": "likelihoods.augmentations",
+    "conformal": "conformal",
     "data": "data",
     "diagnostics": "diagnostics",
     "distributed": "distributed",
@@ -112,6 +114,7 @@ __all__ = [
     "bayesian_network",
     "calibrate",
     "cold",
+    "conformal",
     "data",
     "device_mesh",
     "diagnostics",

@@ -14,6 +14,7 @@ from bayesnn_ppl.plots.predictions.posterior_predictive import plot_posterior_pr
 from bayesnn_ppl.plots.predictions.predicted_observed import plot_predicted_observed
 from bayesnn_ppl.plots.predictions.predictive_band import plot_band
 from bayesnn_ppl.plots.predictions.reliability import plot_reliability
+from bayesnn_ppl.plots.predictions.risk_coverage_curve import plot_risk_coverage
 from bayesnn_ppl.plots.prior import (
     plot_class_collapse,
     plot_function_draws,
@@ -40,6 +41,7 @@ __all__ = [
     "plot_predicted_observed",
     "plot_reliability",
     "plot_rhat",
+    "plot_risk_coverage",
     "plot_segment",
     "plot_severity",
     "plot_step_sizes",

@@ -23,6 +23,7 @@ from bayesnn_ppl.report.sections.provenance import (
     provenance_section,
     sampler_section,
 )
+from bayesnn_ppl.report.sections.referral import referral_section
 from bayesnn_ppl.report.sections.temperatures import temperatures_section
 from bayesnn_ppl.report.sections.training_rows import (
     leave_one_out_section,
@@ -41,6 +42,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[Subject], str], bool]] = {
     "predictions": ("Predictions and calibration", predictions_section, False),
     "scores": ("Scores", scores_section, True),
     "baselines": ("Compared with simple methods", baselines_section, True),
+    "referral": ("Referring uncertain rows", referral_section, False),
     "training-rows": ("Posterior predictive check", predictive_check_section, False),
     "leave-one-out": ("Leave-one-out and LOO-PIT", leave_one_out_section, False),
     "sensitivity": ("Sensitivity to prior and likelihood", prior_sensitivity_section, False),
@@ -107,10 +109,10 @@ def page(
     """The report of one posterior, or of several side by side.
 
     Verdict first, with model and data in a sentence; then the fitted functions (curve, surface or
-    partial dependence), predictions, scores and baselines, the posterior predictive check,
-    leave-one-out and LOO-PIT, sensitivity to the prior, convergence, chains, temperatures of
-    samplers without an accept step, and the provenance with what repeats the run. One file of HTML
-    without outside parts: readable without scripts, printable, light and dark.
+    partial dependence), predictions, scores, baselines and referral, the posterior predictive
+    check, leave-one-out and LOO-PIT, sensitivity to the prior, convergence, chains, temperatures
+    of samplers without an accept step, and the provenance with what repeats the run. One file of
+    HTML without outside parts: readable without scripts, printable, light and dark.
 
     Args:
         posteriors: a `Posterior` of `sample` or `fit`, or name -> posterior.

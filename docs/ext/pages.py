@@ -22,6 +22,7 @@ API = {
     "data": "bayesnn_ppl.data",
     "diagnostics": "bayesnn_ppl.diagnostics",
     "metrics": "bayesnn_ppl.metrics",
+    "conformal": "bayesnn_ppl.conformal",
     "plots": "bayesnn_ppl.plots",
     "report": "bayesnn_ppl.report",
 }

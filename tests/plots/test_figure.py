@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from bayesnn_ppl import plots
+from bayesnn_ppl.metrics import risk_coverage
 from bayesnn_ppl.plots.figure import new_figure, palette, percent, styled, vector, with_unit
 
 
@@ -28,6 +29,7 @@ def every_plot():
         "plot_predicted_observed": plots.plot_predicted_observed(line, line, line - 1, line + 1),
         "plot_reliability": plots.plot_reliability(line, line, np.ones(5)),
         "plot_rhat": plots.plot_rhat({"function space": 1 + line}),
+        "plot_risk_coverage": plots.plot_risk_coverage(risk_coverage(line, line)),
         "plot_segment": plots.plot_segment(line, {"posterior": -line}),
         "plot_severity": plots.plot_severity(["noise"] * 5, np.arange(1, 6), line),
         "plot_step_sizes": plots.plot_step_sizes(line, 1 + line, line < 0.5),

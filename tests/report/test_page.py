@@ -69,6 +69,11 @@ def test_its_numbers_are_those_of_the_library(page, posteriors, data):
     diagnosis = posteriors["NUTS"].diagnose(data.test.x)
     words = " ".join(Outline(page.html).words)
     assert f"{scores['rmse']:.2f}" in words
+    curve = bnn.metrics.evaluate_referral(posteriors["NUTS"], *data.test)
+    rule = curve.refer(0.2)
+    area = f"area under the curve is {curve.aurc:.0f}, which is {curve.excess_aurc:.0f} above"
+    assert area in page.html
+    assert re.search(rf"18\.1\s%\s+{rule.threshold:.0f}\s+{rule.risk:.0f}\b", words), "8 of 44 rows"
     assert f"{diagnosis.functions['mean']['rhat_max']:.3f}" in words
     y = posteriors["NUTS"].predict(data.test.x).y(data.test.y)
     titles = re.findall(r"row (\d+): observed ([\d.e+]+),", page.html)
@@ -112,6 +117,7 @@ def test_labels(data):
     )
     assert "logistic regression" in words and "shares of the classes" in words
     assert "How often each class" in words and "Reliability" in words
+    assert "Share of wrong labels of the most certain rows" in page.html
 
 
 @pytest.mark.check

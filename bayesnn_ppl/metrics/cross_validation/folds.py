@@ -83,7 +83,7 @@ def k_fold(
 
 def _in_folds(fit: Fit, x: Any, y: Any, folds: int, seed: int) -> CrossValidation:
     folds = integer(folds, "`folds`", at_least=2, below=len(y) + 1)
-    member = _deal(y, folds, seed)
+    member = deal(y, folds, seed)
     scores = np.empty(len(y))
     for fold in range(folds):
         out = np.flatnonzero(member == fold)
@@ -95,7 +95,7 @@ def _in_folds(fit: Fit, x: Any, y: Any, folds: int, seed: int) -> CrossValidatio
     )
 
 
-def _deal(y: NDArray[Any], folds: int, seed: int) -> NDArray[np.intp]:
+def deal(y: NDArray[Any], folds: int, seed: int) -> NDArray[np.intp]:
     """The fold of each row: at random, and of each label to every fold in turn."""
     order = np.random.default_rng(seed).permutation(len(y))
     if y.dtype.kind in "iub" and y.ndim == 1:

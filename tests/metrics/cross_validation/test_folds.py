@@ -6,7 +6,7 @@ import pytest
 from bayesnn_ppl.data import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedTarget
 from bayesnn_ppl.metrics import k_fold, loo
-from bayesnn_ppl.metrics.cross_validation.folds import _deal
+from bayesnn_ppl.metrics.cross_validation.folds import deal
 from tests.metrics.linear_draws import exact_posterior, log_scores, without_each_row
 
 
@@ -24,7 +24,7 @@ def test_every_row_is_scored_by_a_posterior_that_never_saw_it(regression):
 
     found = k_fold(fit, x, y, folds=4, seed=3)
     assert seen == [(30, 3), (30, 4), (30, 5), (30, 6)]
-    member = _deal(y, 4, 3)
+    member = deal(y, 4, 3)
     truth = np.empty(len(y))
     for fold in range(4):
         out = member == fold
@@ -72,14 +72,14 @@ def test_bad_rows_are_refitted_and_no_others(regression):
     assert k_fold(fit, x, y, loo=found) is found and len(left) == 1
 
 
-def test_labels_are_dealt_evenly_and_others_at_random():
+def test_labels_aredealt_evenly_and_others_at_random():
     y = np.repeat([0, 1, 2], [30, 7, 3])
-    member = _deal(y, 3, 0)
+    member = deal(y, 3, 0)
     for label, count in ((0, 10), (1, 2), (2, 1)):
         dealt = np.bincount(member[y == label], minlength=3)
         assert dealt.min() >= count and dealt.max() <= count + 1
-    assert np.bincount(_deal(np.linspace(0, 1, 11), 4, 0)).tolist() == [3, 3, 3, 2]
-    assert (_deal(y, 3, 0) != _deal(y, 3, 1)).any()
+    assert np.bincount(deal(np.linspace(0, 1, 11), 4, 0)).tolist() == [3, 3, 3, 2]
+    assert (deal(y, 3, 0) != deal(y, 3, 1)).any()
 
 
 def test_rows_keep_their_units(regression):
