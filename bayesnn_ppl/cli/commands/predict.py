@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl import storage
-from bayesnn_ppl.cli.commands.reading import RUN, opened
+from bayesnn_ppl import conformal, storage
+from bayesnn_ppl.cli.commands.reading import RUN, opened, training_rows
 from bayesnn_ppl.cli.shared.options import Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.core.wording import json_text
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.models.user_models import failures_named
-from bayesnn_ppl.settings.saved.rows import inputs
+from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
 from bayesnn_ppl.settings.saved.run_file import Run
-from bayesnn_ppl.settings.value_kinds import levels, whole
+from bayesnn_ppl.settings.value_kinds import levels, number, whole
 
 __all__ = ["COMMAND", "prediction_columns"]
 
 _QUANTILES = (0.05, 0.95)
+_LEVEL = 0.9
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,19 @@ class PredictSettings:
         unit="probabilities",
         shown="0.05,0.95",
     )
+    conformal: str | None = setting(
+        "rows with targets that trained nothing: adds intervals, or sets of classes, which are "
+        "calibrated on them and hold their level whether the model is right or not",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+    )
+    level: float | None = setting(
+        "level of these intervals or sets",
+        read=number(below=1.0),
+        metavar="P",
+        unit="probability",
+        shown="0.9",
+    )
 
 
 def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
@@ -66,10 +80,17 @@ def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
         raise FileNotFoundError(
             f"The folder `{out.parent}` of --out does not exist. Make it first."
         )
+    if settings.level is not None and settings.conformal is None:
+        raise ValueError(
+            "--level is that of calibrated intervals, which need rows with targets: give "
+            "--conformal too. Levels of the posterior's own quantiles are --quantiles."
+        )
     of, posterior, path = opened(storage.fetched(run), settings.model)
     x, label = inputs(of, settings.data, split=settings.split)
     with failures_named(path):
         columns = prediction_columns(of, posterior.predict(x), settings.quantiles)
+        if settings.conformal is not None:
+            columns |= _conformal_columns(of, posterior, x, settings)
     if out is None:
         if output.json:
             print_json(_records(columns))
@@ -120,6 +141,28 @@ def prediction_columns(
     for level, values in zip(levels, prediction.quantile(levels), strict=True):
         columns[f"q{level:g}"] = values
     return columns
+
+
+def _conformal_columns(
+    run: Run, posterior: Any, x: Any, settings: PredictSettings
+) -> dict[str, Any]:
+    """Column name -> ends of intervals, or names of the classes of a set with bars between."""
+    rows, y, label = inputs_and_targets(run, settings.conformal)
+    if np.array_equal(rows, x):
+        raise ValueError(
+            f"{label[0].upper()}{label[1:]} are to be predicted and calibrate the prediction, so "
+            "nothing new would be predicted. Give other rows with --data or with --conformal."
+        )
+    posterior.data = training_rows(run, posterior)  # which must not calibrate
+    calibrated = conformal.split(posterior, rows, y)
+    level = _LEVEL if settings.level is None else settings.level
+    name = f"{100 * level:g}"
+    if isinstance(calibrated.score, conformal.AdaptiveSets):
+        sets = calibrated.sets(x, level)
+        names = run.class_names or [str(k) for k in range(sets.shape[1])]
+        return {f"set_{name}": ["|".join(names[k] for k in np.flatnonzero(s)) for s in sets]}
+    lower, upper = np.moveaxis(calibrated.interval(x, level), -1, 0)
+    return {f"lower_{name}": lower, f"upper_{name}": upper}
 
 
 def _records(columns: dict[str, Any]) -> list[dict[str, Any]]:

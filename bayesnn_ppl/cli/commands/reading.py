@@ -16,7 +16,7 @@ from bayesnn_ppl.settings.saved.opening import open_posterior, open_run
 from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
 from bayesnn_ppl.settings.saved.run_file import Run
 
-__all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "opened"]
+__all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "opened", "training_rows"]
 
 # Exit status of `diagnose --check`; 2 is an error in what was typed.
 CHECKED = {"converged": 0, "not converged": 1, "approximate": 3, "doubtful": 4, "not judged": 5}
@@ -105,7 +105,7 @@ def run_diagnose(run: str, *, settings: DiagnoseSettings, output: Output) -> int
     else:
         x, label = inputs(of, settings.data)
         with failures_named(path):
-            diagnosis = posterior.diagnose(x, data=_training_rows(of, posterior))
+            diagnosis = posterior.diagnose(x, data=_judging_rows(of, posterior))
     if settings.data is None:
         keep_diagnosis(folder, diagnosis)
     if output.json:
@@ -116,14 +116,19 @@ def run_diagnose(run: str, *, settings: DiagnoseSettings, output: Output) -> int
     return CHECKED.get(diagnosis.status, 1) if settings.check else 0
 
 
-def _training_rows(run: Run, posterior: Any) -> Any:
+def _judging_rows(run: Run, posterior: Any) -> Any:
     """The data of the run, which a kernel without an accept step is judged by; else None."""
     made = posterior.provenance
     if made.get("accept_step") or made.get("approximation") is not None:
         return None
+    return training_rows(run, posterior)
+
+
+def training_rows(run: Run, posterior: Any) -> Any:
+    """The data that trained the run; None where they are not at hand."""
     try:
         train = tuple(run.load_data().train)
-    except (OSError, ValueError):  # a file that was moved or changed: judged without
+    except (OSError, ValueError):  # a file that was moved or changed
         return None
     # In Python a part of the data may have been given.
     return train if posterior.is_trained_on(*train) else None
