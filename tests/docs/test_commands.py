@@ -276,7 +276,8 @@ def begun(tmp_path, monkeypatch, visited, bucket, one_cell, two_notebooks):
 
     def begin(path, after=None):
         monkeypatch.chdir(tmp_path)
-        write_csv(Path("my.csv"), table())
+        for file, rows in {"my": 40, "later": 30, "new": 20}.items():
+            write_csv(Path(f"{file}.csv"), table(rows))
         iris = load_iris(as_frame=True)
         iris.data.assign(species=iris.target_names[iris.target]).to_csv("flowers.csv", index=False)
         if any("my_model.py" in line for line in commands(path)):
