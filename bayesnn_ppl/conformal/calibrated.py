@@ -90,7 +90,7 @@ class Calibrated:
             scores, rank = [np.sort(scores[0], axis=0)[rank - 1 : rank]], 1
         bands = [score.band(_predict(part, x, raw), level) for part in self.parts]
         upper = _combined([b.high for b in bands], bands, scores, rank)
-        lower = -_combined([-b.low for b in bands], bands, scores, rank)
+        lower = 0.0 - _combined([-b.low for b in bands], bands, scores, rank)  # counts have no -0
         middle = (lower + upper) / 2
         return np.stack([np.minimum(lower, middle), np.maximum(upper, middle)], axis=-1)
 

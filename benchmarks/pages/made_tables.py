@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.harness.tables import markdown
+from benchmarks.pages.conformal_table import conformal_coverage
 from benchmarks.pages.efficiency_table import POSTERIORS, efficiency
 from benchmarks.pages.minibatch_table import minibatch_mclmc
 from benchmarks.pages.partly_stochastic_table import partly_stochastic
@@ -273,20 +274,6 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
-def conformal_coverage() -> str:
-    """Per cent of targets inside 90 % intervals, and the width of some."""
-    kinds = ("own", "quantile", "residual", "scaled residual")
-    header = ["Set", "Noise", "own", "`Quantile()`", "`Residual()`", "`Residual(scaled=True)`"]
-    rows = [
-        [name, model.removeprefix("noise ")]
-        + [f"{100 * shares[kind]['coverage']:.1f}" for kind in kinds]
-        + [f"{shares[kind]['width']:.3g}" for kind in kinds[:2]]
-        for name, models in stored(f"{RESULTS}/conformal_coverage.json")["summary"].items()
-        for model, shares in models.items()
-    ]
-    return markdown([*header, "width, own", "width, `Quantile()`"], rows)
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
     "effective_draws": effective_draws,
@@ -298,7 +285,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
-    "conformal_coverage": conformal_coverage,
+    "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "partly_stochastic": lambda: partly_stochastic(stored(f"{RESULTS}/partly_stochastic.json")),
     "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
