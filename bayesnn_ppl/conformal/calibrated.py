@@ -57,7 +57,8 @@ class Calibrated:
         Of one part [low(x) - scale(x) q, high(x) + scale(x) q], where q is the k-th smallest
         score of the n calibration rows, k = ceil((n + 1) level). A new row that is exchangeable
         with them lies inside with probability level to level + 1/(n + 1), whatever the model,
-        where the probability is over calibration and new rows. Of several parts, where score
+        where the probability is over calibration and new rows, and above that where many scores
+        are equal, as those of counts. Of several parts, where score
         i belongs to fold f(i), the ends are the (n + 1 - k)-th smallest of low_f(i)(x) -
         scale_f(i)(x) E_i and the k-th smallest of high_f(i)(x) + scale_f(i)(x) E_i. The
         probability is then about the level, and never below 2 level - 1 - sqrt(2/n).

@@ -1,7 +1,6 @@
 """From posteriors and rows that did not train them to calibrated predictions."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,10 @@ from bayesnn_ppl.metrics.checks import class_labels, class_probabilities, exact_
 from bayesnn_ppl.metrics.cross_validation.folds import Fit, deal
 
 # The usual score of each task.
-_USUAL: dict[str, Callable[[], Score]] = {"regression": Quantile, "classification": AdaptiveSets}
+_USUAL: dict[str, type[Quantile | AdaptiveSets]] = {
+    "regression": Quantile,
+    "classification": AdaptiveSets,
+}
 
 
 def split(posterior: Any, x: Any, y: Any, *, score: Score | None = None) -> Calibrated:
@@ -46,7 +48,8 @@ def split(posterior: Any, x: Any, y: Any, *, score: Score | None = None) -> Cali
     """
     _check_given(x, y, score)
     _require_new_rows(posterior, x, y)
-    return _calibrated([_part(posterior, x, y)], score)
+    part = _part(posterior, x, y, score)
+    return Calibrated((part,), score or _usual(part.prediction))
 
 
 def cross(
@@ -89,8 +92,8 @@ def cross(
     parts = []
     for fold in range(folds):
         out = member == fold
-        parts.append(_part(fit(x[~out], y[~out], seed + fold), x[out], y[out]))
-    return _calibrated(parts, score)
+        parts.append(_part(fit(x[~out], y[~out], seed + fold), x[out], y[out], score))
+    return Calibrated(tuple(parts), score or _usual(parts[0].prediction))
 
 
 def _check_given(x: Any, y: Any, score: Any) -> None:
@@ -106,13 +109,22 @@ def _check_given(x: Any, y: Any, score: Any) -> None:
         )
 
 
-def _part(posterior: Any, x: Any, y: Any) -> Part:
+def _usual(prediction: Any) -> Score:
+    return _USUAL[prediction.task]()
+
+
+def _part(posterior: Any, x: Any, y: Any, score: Score | None) -> Part:
     if not hasattr(posterior, "predict"):
         raise TypeError(
             f"{type(posterior).__name__} has no `predict(x)`, but a posterior is calibrated, as "
             "`sample` or `fit` returns it."
         )
     prediction = posterior.predict(x)
+    if score is not None and score.task != prediction.task:
+        raise ValueError(
+            f"`score` is {score!r}, which is for {score.task}, but the model is of "
+            f"{prediction.task}. Use `{_USUAL[prediction.task].__name__}()`."
+        )
     if prediction.task == "classification":
         p = class_probabilities(prediction.probabilities)
         if p.ndim != 2:
@@ -129,17 +141,6 @@ def _part(posterior: Any, x: Any, y: Any) -> Part:
             "others than those that are predicted."
         )
     return Part(posterior, prediction, np.asarray(target, np.float64).reshape(exact.shape))
-
-
-def _calibrated(parts: list[Part], score: Score | None) -> Calibrated:
-    task = parts[0].prediction.task
-    score = _USUAL[task]() if score is None else score
-    if score.task != task:
-        raise ValueError(
-            f"`score` is {score!r}, which is for {score.task}, but the model is of {task}. "
-            f"Use `{_USUAL[task].__name__}()`."
-        )
-    return Calibrated(tuple(parts), score)
 
 
 def _require_new_rows(posterior: Any, x: Any, y: Any) -> None:

@@ -124,6 +124,18 @@ def test_sets_of_folds_count_the_rows_that_are_less_unusual():
     assert (found.sets(new, 0.9) == expected).all() and 11 < expected.sum() < 22
 
 
+def test_a_score_of_the_other_task_is_refused_after_one_fit(few):
+    seen = []
+
+    def fit(x, y, seed):
+        seen.append(seed)
+        return refit(x, y, seed)
+
+    with pytest.raises(ValueError, match=r"for classification.*Use `Quantile\(\)`"):
+        conformal.cross(fit, *few, folds=4, score=conformal.AdaptiveSets())
+    assert seen == [0]
+
+
 def test_targets_of_a_data_set_keep_their_units():
     data = bnn.data.load("diabetes", standardise=True)
     seen = []
