@@ -35,7 +35,7 @@ def compare(
     `ece_<variant>`, for numbers `rmse` and `crps`; `aurc`, as `evaluate` has it; with a reference
     `agreement` and `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
     methods that estimate it; `seconds` in all, compilation included; and `status`, the verdict of
-    `diagnose` at these rows. Errors are of the rows: the draws' own are not in them.
+    `diagnose` at these rows, or "a selection" of draws by `Posterior.compress`. Errors are of the rows: the draws' own are not in them.
 
     Args:
         posteriors: name -> posterior, of one kind of target in one unit.
@@ -88,7 +88,9 @@ def compare(
         run = getattr(posterior, "provenance", {})
         status = None
         if diagnose and hasattr(posterior, "diagnose"):
-            status = posterior.diagnose(None if known[name].recorded else x).status
+            status = "a selection"
+            if not run.get("selection"):
+                status = posterior.diagnose(None if known[name].recorded else x).status
         lines[name] = {
             "method": run.get("kernel"),
             **_likelihoods(scored[name], scored[best]),

@@ -8,7 +8,7 @@ import numpy as np
 from bayesnn_ppl import storage
 from bayesnn_ppl.diagnostics import Diagnosis, FitDiagnosis, diagnose, diagnose_fit
 from bayesnn_ppl.diagnostics.temperature.posterior_temperature import temperatures_for_diagnosis
-from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, components_at
+from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, components_at, spread_rows
 from bayesnn_ppl.posterior.prediction import function_values
 
 __all__ = ["diagnose_posterior"]
@@ -26,6 +26,12 @@ def diagnose_posterior(
 ) -> Diagnosis | FitDiagnosis:
     """See `Posterior.diagnose`."""
     run = posterior.provenance
+    if chosen := run.get("selection"):
+        raise ValueError(
+            f"These {run['draws']} draws were chosen from {chosen['of']} and say nothing of "
+            "convergence: R-hat and effective sample sizes are of draws as a chain made them. "
+            "Diagnose the posterior that they were chosen from."
+        )
     if run.get("approximation") is not None:
         if settings or gradients is not None:
             given = sorted(settings) or ["gradients"]
@@ -36,7 +42,7 @@ def diagnose_posterior(
         return diagnose_fit(run)
     functions = {}
     if x is not None:
-        x = _probes(posterior, np.asarray(x), memory)
+        x = spread_rows(posterior, np.asarray(x), _MOST_PROBES, memory)
         functions = posterior.function_values(x, memory=memory)
     elif posterior.probe is not None:
         functions = posterior.function_values()
@@ -81,11 +87,3 @@ def _starting_functions(
         latents = {site: starts[sites[site]].values for site in posterior.provenance["latents"]}
         found = function_values(components_at(posterior, x, memory, latents))
     return {name: a for name, a in found.items() if name in functions and name != "sd"}
-
-
-def _probes(posterior: DrawsWithModel, x: np.ndarray, memory: int) -> np.ndarray:
-    shape = components_at(posterior, x[:1], memory).distribution.shape()
-    most = max(1, _MOST_PROBES // int(np.prod(shape)))
-    if len(x) <= most:
-        return x
-    return x[np.linspace(0, len(x) - 1, most).astype(int)]

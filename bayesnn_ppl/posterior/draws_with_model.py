@@ -12,7 +12,7 @@ from bayesnn_ppl.posterior.prediction import Prediction, brief_sd, function_valu
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 from bayesnn_ppl.posterior.stored_draws import StoredDraws, latents_by_site
 
-__all__ = ["DrawsWithModel", "components_at"]
+__all__ = ["DrawsWithModel", "components_at", "spread_rows"]
 
 _MEMORY = 2**29
 
@@ -161,3 +161,12 @@ def components_at(
         )
     latents = latents_by_site(posterior) if latents is None else latents
     return Components(posterior.model, latents, x, memory=memory, float64=float64)
+
+
+def spread_rows(posterior: StoredDraws, x: np.ndarray, most: int, memory: int) -> np.ndarray:
+    """`x`, or rows spread evenly over it, so that a draw has about `most` function values there."""
+    shape = components_at(posterior, x[:1], memory).distribution.shape()
+    most = max(1, most // int(np.prod(shape)))
+    if len(x) <= most:
+        return x
+    return x[np.linspace(0, len(x) - 1, most).astype(int)]

@@ -117,7 +117,9 @@ class StoredDraws:
             )
         elif keep.get("every", 1) > 1:
             words.append(f"the weights of every {keep['every']}th")
-        return f", kept: {words[0]}" if words else ""
+        kept = f", kept: {words[0]}" if words else ""
+        chosen = self.provenance.get("selection")
+        return kept + (f", chosen from {chosen['of']}" if chosen else "")
 
     @property
     def has_weights(self) -> bool:

@@ -49,6 +49,12 @@ def refuse_unweightable(run: Mapping[str, Any]) -> None:
             f"The draws are of an approximation, {run.get('kernel')}, and not of the posterior: "
             "weights 1/p(y|θ) would not turn them into those without a row." + instead
         )
+    if chosen := run.get("selection"):
+        raise ValueError(
+            f"These {run['draws']} draws were chosen from {chosen['of']}, and weights 1/p(y|θ) "
+            "would not turn them into those without a row. Use the posterior that they were "
+            "chosen from."
+        )
     if run.get("local"):
         raise ValueError(
             f"The model has latent sites of single rows, {run['local']}: p(y|θ) of a "
