@@ -35,7 +35,8 @@ def compare(
     `ece_<variant>`, for numbers `rmse` and `crps`; `aurc`, as `evaluate` has it; with a reference
     `agreement` and `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
     methods that estimate it; `seconds` in all, compilation included; and `status`, the verdict of
-    `diagnose` at these rows, or "a selection" of draws by `Posterior.compress`. Errors are of the rows: the draws' own are not in them.
+    `diagnose` at these rows, or "a selection" of draws by `Posterior.compress`. Errors are of the
+    rows: the draws' own are not in them.
 
     Args:
         posteriors: name -> posterior, of one kind of target in one unit.

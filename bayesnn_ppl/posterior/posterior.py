@@ -1,5 +1,6 @@
 """The result of every inference method: draws, statistics, provenance and what follows."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -186,6 +187,49 @@ class Posterior(DrawsWithModel):
         small = compress(self, k, x, memory)
         small.data = self.data
         return small
+
+    def export(
+        self,
+        path: str | Path,
+        x: Any,
+        *,
+        components: bool = False,
+        platforms: Sequence[str] = ("cpu",),
+        memory: int = _MEMORY,
+    ) -> Path:
+        """Write predictions as a function for production, which needs JAX and flatbuffers alone.
+
+        The folder holds `function.jax`, a function (draws, x) serialized by `jax.export`, for any
+        number of rows; its draws in `draws.npz`; names and units in `about.json`; and
+        `example.npz`, rows with their outputs. Inputs and outputs are in the data's units if the
+        run knows how its data were standardised. The function computes all draws: `compress` them
+        before.
+
+        Outputs of numbers are `mean`, `sd`, `aleatoric_sd` and `epistemic_sd`, each (N, ...); of
+        labels `probabilities` (N, ..., K), `entropy` and `mutual_information` (N, ...).
+
+        Args:
+            path: a folder, new or empty.
+            x: a row or more, as `predict` takes them. At the first 8 the function is compared with
+                `predict`.
+            components: return what each draw says instead, `mean` and `sd` (S, N, ...) or
+                `probabilities` (S, N, ..., K).
+            platforms: what the function may run on, among "cpu", "cuda", "rocm" and "tpu"; "cpu"
+                always is.
+            memory: bytes that intermediate arrays may take, about.
+
+        Returns:
+            The folder.
+
+        Raises:
+            FileExistsError: the folder holds something.
+            ImportError: flatbuffers is not installed.
+            ValueError: model or weights are missing; the model cannot be exported; an unknown
+                platform; or rounding in the data's units changes the predictions.
+        """
+        from bayesnn_ppl.posterior.exporting import export
+
+        return export(self, path, x, components=components, platforms=platforms, memory=memory)
 
     @classmethod
     def load(cls, path: str | Path, model: Any = None, *, thin: int = 1) -> Self:

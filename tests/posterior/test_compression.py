@@ -152,9 +152,9 @@ def test_a_stored_selection_predicts(small, tmp_path):
 
 
 def test_a_linearised_fit_keeps_its_mode(tmp_path, regression):
-    model = bnn.models.mlp(hidden=(3,))
+    model = bnn.models.linear()
     fit = bnn.fit(
-        bnn.approximations.Laplace(model, mode=bnn.approximations.MAP(model, epochs=20), draws=30),
+        bnn.approximations.Laplace(model, mode=bnn.approximations.MAP(model, epochs=5), draws=30),
         *regression,
         progress=False,
     )
