@@ -42,6 +42,16 @@ COMMANDS = {
     "watch": ("reporting", "WATCH", "serve the page of a run in progress"),
     "gallery": ("reporting", "GALLERY", "write a page of animated samplers"),
     "predict": ("predict", "COMMAND", "predict with a saved run, as CSV"),
+    "compress": (
+        "predict",
+        "COMPRESS",
+        "keep the few draws of a saved run that together predict as all do",
+    ),
+    "export": (
+        "predict",
+        "EXPORT",
+        "write the predictions of a saved run as a function for JAX alone",
+    ),
     "resume": ("saved_runs", "RESUME", "continue a run that was ended early"),
     "extend": ("saved_runs", "EXTEND", "make more draws of a run"),
     "check": ("saved_runs", "CHECK", "check whether a run on disk is complete and undamaged"),

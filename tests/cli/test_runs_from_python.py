@@ -51,6 +51,10 @@ MODEL_GIVEN = "--model my_model.py"
         ("diagnose part", 1, "Give the file that defines it: `--model file.py:NAME`"),
         (f"evaluate arrays {MODEL_GIVEN}", 1, "has no rows of its own here"),
         (f"predict arrays {MODEL_GIVEN} --data diabetes", 1, "the names of its features"),
+        (f"compress run {MODEL_GIVEN} --draws 5 --out few", 0, "Saved 5 of 40 draws in few"),
+        (f"export run {MODEL_GIVEN} --out function", 0, "Wrote the function to function"),
+        (f"compress arrays {MODEL_GIVEN}", 1, "has no rows of its own here"),
+        (f"export arrays {MODEL_GIVEN}", 1, "has no rows of its own here"),
         ("resume run", 1, "one from Python is resumed there: `bayesnn_ppl.resume("),
     ],
 )

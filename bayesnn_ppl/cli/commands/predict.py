@@ -1,4 +1,4 @@
-"""`bayesnn predict`: one line of CSV for each row."""
+"""`bayesnn predict`, `compress` and `export`: what a saved run says of rows, now and elsewhere."""
 
 import csv
 import sys
@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+import bayesnn_ppl as bnn
 from bayesnn_ppl import conformal, storage
 from bayesnn_ppl.cli.commands.reading import RUN, opened, training_rows
 from bayesnn_ppl.cli.shared.options import Command, Output, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.core.wording import json_text
-from bayesnn_ppl.settings.declaring import setting
+from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.models.user_models import failures_named
 from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
-from bayesnn_ppl.settings.saved.run_file import Run
-from bayesnn_ppl.settings.value_kinds import levels, number, whole
+from bayesnn_ppl.settings.saved.run_file import Run, require_new
+from bayesnn_ppl.settings.value_kinds import choices, levels, number, whole
 
-__all__ = ["COMMAND", "prediction_columns"]
+__all__ = ["COMMAND", "COMPRESS", "EXPORT", "prediction_columns"]
 
 _QUANTILES = (0.05, 0.95)
 _LEVEL = 0.9
@@ -69,6 +70,49 @@ class PredictSettings:
     )
 
 
+@dataclass(frozen=True)
+class CompressSettings:
+    """How many draws are chosen, and where they go."""
+
+    model: str | None = model_file("the run's zoo model")
+    draws: int = setting("draws to keep", default=20, read=whole(1), metavar="N", unit="draws")
+    data: str | None = setting(
+        "rows at which draws are compared: a .csv file with the run's features, or the test rows "
+        "of a data set with them",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+        shown="the run's training rows",
+    )
+    out: str | None = setting(
+        "folder of the new run, new or empty", metavar="FOLDER", unit="path", shown="RUN-DRAWS"
+    )
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What function is written, and where."""
+
+    model: str | None = model_file("the run's zoo model")
+    components: bool = switch("return what each draw says, in place of the mixture's moments")
+    platforms: tuple[str, ...] = setting(
+        "what the function may run on in addition to CPUs",
+        default=(),
+        read=choices("cuda", "rocm", "tpu"),
+        metavar="P,P",
+        unit="names",
+        shown="none",
+    )
+    data: str | None = setting(
+        "rows to check the function at, as in `predict`",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+        shown="the run's test rows",
+    )
+    out: str | None = setting(
+        "folder to write, new or empty", metavar="FOLDER", unit="path", shown="RUN-function"
+    )
+
+
 def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
     """Write the predictions to standard output or to a new file."""
     out = None if settings.out in (None, "-") else Path(str(settings.out))
@@ -103,6 +147,51 @@ def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
         else:
             _write_csv(handle, columns)
     note(f"Wrote the predictions for {label} to {out}")
+    return 0
+
+
+def run_compress(run: str, *, settings: CompressSettings, output: Output) -> int:
+    """Save the chosen draws, and print what is lost at the run's test rows."""
+    folder = storage.fetched(run)
+    out = Path(settings.out or f"{folder}-{settings.draws}")
+    require_new(out)
+    of, posterior, path = opened(folder, settings.model)
+    x = of.load_data().train.x if settings.data is None else inputs(of, settings.data)[0]
+    with failures_named(path):
+        small = posterior.compress(settings.draws, x)
+        small.save(out)
+        if of.made_by != "Python":
+            of.write(out)
+        lost = None
+        if of.data and len(rows := of.load_data().test):
+            both = {"all": posterior, "chosen": small}
+            lost = bnn.metrics.compare(both, *rows, reference="all", diagnose=False)
+    if output.json:
+        scores = None if lost is None else lost.to_dict()
+        print_json({"folder": str(out), **small.provenance["selection"], "scores": scores})
+    else:
+        chosen = small.provenance["selection"]
+        print(f"Saved {settings.draws} of {chosen['of']} draws in {out}")
+        if lost is not None:
+            print(f"\n{lost.rows} test rows of {of.data_label}, in the data's units\n{lost}")
+    return 0
+
+
+def run_export(run: str, *, settings: ExportSettings, output: Output) -> int:
+    """Write the function."""
+    folder = storage.fetched(run)
+    out = Path(settings.out or f"{folder}-function")
+    require_new(out)
+    of, posterior, path = opened(folder, settings.model)
+    x, _ = inputs(of, settings.data)
+    with failures_named(path):
+        posterior.export(
+            out, x, components=settings.components, platforms=("cpu", *settings.platforms)
+        )
+    if output.json:
+        print_json({"folder": str(out)})
+    else:
+        print(f"Wrote the function to {out}")
     return 0
 
 
@@ -187,4 +276,18 @@ COMMAND = Command(
     run_predict,
     (RUN,),
     {"Options": ("settings", PredictSettings)},
+)
+COMPRESS = Command(
+    "compress",
+    "keep the few draws of a saved run that together predict as all do",
+    run_compress,
+    (RUN,),
+    {"Options": ("settings", CompressSettings)},
+)
+EXPORT = Command(
+    "export",
+    "write the predictions of a saved run as a function for JAX alone",
+    run_export,
+    (RUN,),
+    {"Options": ("settings", ExportSettings)},
 )
