@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.harness.tables import markdown
+from benchmarks.pages.compression_table import compression
 from benchmarks.pages.conformal_table import conformal_coverage
 from benchmarks.pages.efficiency_table import POSTERIORS, efficiency
 from benchmarks.pages.minibatch_table import minibatch_mclmc
@@ -288,5 +289,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "partly_stochastic": lambda: partly_stochastic(stored(f"{RESULTS}/partly_stochastic.json")),
+    "compression": lambda: compression(stored(f"{RESULTS}/compression.json")),
     "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
 }

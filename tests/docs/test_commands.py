@@ -43,6 +43,7 @@ from tests.docs.reading import (
 
 # What makes a command short, after its own words: of an option that is given twice the last counts.
 SHORTER = {
+    "compress": "--draws 5",
     "calibrate": "--replications 20 --rows 12 --warmup 30 --draws 40",
     "extend": "--draws 5",
     "fit": "--mode map --mode-epochs 50",
@@ -64,10 +65,12 @@ SAYS = {
     "check": "is whole.",
     "compare": "above best",
     "completion": "complete",
+    "compress": "Saved ",
     "data": "rows",
     "diagnose": "Diagnosis: ",
     "doctor": "right: ",
     "evaluate": "rmse",
+    "export": "Wrote the function to ",
     "extend": "draws per chain in ",
     "fit": "Diagnosis: ",
     "gallery": "Wrote the gallery to ",

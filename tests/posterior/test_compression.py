@@ -194,3 +194,16 @@ def _remade(posterior, draws):
     return bnn.Posterior.from_arrays(
         draws, {"lp": np.zeros((CHAINS, DRAWS))}, posterior.provenance, model=posterior.model
     )
+
+
+def test_members_of_an_ensemble_are_chains_of_one_draw(posterior):
+    members = {site: a.reshape(80, 1, *a.shape[2:])[:12] for site, a in _by_site(posterior).items()}
+    run = posterior.provenance | {"chains": 12, "draws": 1}
+    ensemble = bnn.Posterior.from_arrays(
+        members, {"lp": np.zeros((12, 1))}, run, model=posterior.model
+    )
+    small = ensemble.compress(3, X)
+    chain = small.statistics["source_chain"][0]
+    assert len(set(chain)) == 3 and (small.statistics["source_draw"] == 0).all()
+    kept = ensemble.draws["noise_scale"][chain, 0]
+    np.testing.assert_array_equal(small.draws["noise_scale"][0], kept)
