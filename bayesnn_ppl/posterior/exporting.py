@@ -95,6 +95,7 @@ def export(
             "dtype": str(x.dtype),
             "units": "the data's" if moves else "those the model was given",
             "features": facts.get("feature_names"),
+            "columns": facts.get("encoding"),  # of a table, of which the features are made
         },
         "outputs": {
             name: {"shape": ["rows" if n == len(x) else n for n in a.shape], "dtype": str(a.dtype)}

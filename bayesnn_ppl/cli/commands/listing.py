@@ -13,8 +13,8 @@ from bayesnn_ppl.cli.shared.output import paragraph, print_json, table
 from bayesnn_ppl.settings.datasets import SplitSettings
 from bayesnn_ppl.settings.declaring import given, setting
 from bayesnn_ppl.settings.models import zoo
-from bayesnn_ppl.settings.models.likelihood_advice import likelihood_advice
 from bayesnn_ppl.settings.models.parameter_counts import parameter_count
+from bayesnn_ppl.settings.models.suited_likelihoods import likelihood_advice
 from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
 from bayesnn_ppl.settings.value_kinds import choice, whole
 

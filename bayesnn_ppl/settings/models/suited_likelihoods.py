@@ -21,7 +21,7 @@ def likelihood_advice(dataset: Any) -> str | None:
     whole = bool((np.abs(y - np.round(y)) < 1e-4 * np.maximum(1, np.abs(y))).all())
     if whole and y.min() >= -0.5 and median <= _MOST_COUNTED:
         return (
-            f"The target holds whole numbers, with a median of {median:.0f}. Counts are for "
+            f"The target holds integers, with a median of {median:.0f}. Counts are for "
             "`--likelihood poisson`, or `negative_binomial` where they vary more than their mean; "
             "grades are for `--task classification --likelihood ordinal`."
         )
