@@ -49,7 +49,7 @@ def plot_risk_coverage(
                 "`metrics.risk_coverage` or `metrics.evaluate_referral` returned."
             )
         require_finite("curves", np.asarray(curve.risk))
-    figure = new_figure(width=5.2, height=3.6)
+    figure = new_figure(width=5.2, height=4.2)
     axes = figure.subplots()
     for index, (name, curve) in enumerate(named.items()):
         label = f"{name or 'ranked by uncertainty'}: AURC {curve.aurc:.4g}"
@@ -68,5 +68,5 @@ def plot_risk_coverage(
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_title("Risk where uncertain rows are referred")
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=1)
     return figure
