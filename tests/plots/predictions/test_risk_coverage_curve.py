@@ -14,7 +14,7 @@ def test_the_curve_its_oracle_and_the_overall_risk():
     np.testing.assert_allclose(oracle.get_ydata(), [0, 0, 1 / 3, 0.75])
     assert set(level.get_ydata()) == {0.75} and axes.get_ylim()[0] == 0
     assert axes.get_ylabel() == "squared error [m²]"
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    words = [text.get_text() for text in axes.figure.legends[0].get_texts()]
     assert "ranked by uncertainty: AURC 0.6875" in words
 
 
@@ -22,7 +22,7 @@ def test_several_are_compared_and_a_log_score_may_be_negative():
     other = risk_coverage([0.1, 0.2], [-3.0, -1.0])
     axes = plot_risk_coverage({"a": CURVE, "b": other}).axes[0]
     assert len(axes.lines) == 2 and axes.get_ylim()[0] < -3
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    words = [text.get_text() for text in axes.figure.legends[0].get_texts()]
     assert words == ["a: AURC 0.6875", "b: AURC -2.5"]
 
 
