@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         priors,
         references,
         report,
+        sklearn,
     )
     from bayesnn_ppl.calibration import Calibration, calibrate
     from bayesnn_ppl.core.mesh import device_mesh
@@ -100,6 +101,7 @@ _MODULES = {
     "references": "references",
     "report": "report",
     "schedules": "inference.schedules",
+    "sklearn": "sklearn",
 }
 
 __all__ = [
@@ -140,6 +142,7 @@ __all__ = [
     "resume",
     "sample",
     "schedules",
+    "sklearn",
     "tempered",
     "training_key",
 ]

@@ -25,6 +25,7 @@ API = {
     "conformal": "bayesnn_ppl.conformal",
     "plots": "bayesnn_ppl.plots",
     "report": "bayesnn_ppl.report",
+    "sklearn": "bayesnn_ppl.sklearn",
 }
 _FOUR_SPACES = re.compile(r"^ {4,}\S")
 _NAMES = re.compile(r"^ {4}(?:\w+, )*\w+,$")
@@ -85,7 +86,11 @@ def _api(title, module, names):
         directives += [f".. _{place}:", ""]
         if inspect.isclass(value):
             # A method has its page; here its signature stands in the list.
-            directives += [f".. autoclass:: {module}.{name}", "   :members:", "   :no-index:", ""]
+            # Scikit-learn adds methods to its estimators, whose text is not in our form.
+            added = ", ".join(n for n in vars(value) if re.fullmatch("set_[a-z_]+_request", n))
+            hidden = [f"   :exclude-members: {added}"] if added else []
+            directives += [f".. autoclass:: {module}.{name}", "   :members:", *hidden]
+            directives += ["   :no-index:", ""]
         elif callable(value):
             directives += [f".. autofunction:: {module}.{name}", "   :no-index:", ""]
         else:
