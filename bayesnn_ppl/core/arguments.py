@@ -119,7 +119,9 @@ def readable[T](kind: type[T]) -> type[T]:
             return self._figures()
         found = {}
         for name, default in _arguments(type(self)).items():
-            value = getattr(self, f"_{name}", getattr(self, name, default))
+            # Of the instance: a class may have a default or a method of that private name.
+            private = getattr(self, "__dict__", {}).get(f"_{name}", default)
+            value = getattr(self, name, private) if private is default else private
             plain = isinstance(value, bool | int | float | str | tuple)
             if value is not default and not (plain and value == default):
                 found[name] = value

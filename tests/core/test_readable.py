@@ -100,6 +100,8 @@ def test_the_figures_that_a_reader_wants_first(results):
     assert repr(results["split"]) == "Split(x=float32[36,2], y=float32[36])"
     assert repr(results["kernel"]) == "HMC(model=BayesianNetwork, num_leapfrogs=3)"
     assert repr(results["approximation"]) == "Laplace(model=BayesianNetwork, structure='diagonal')"
+    # Whose class has a default of that private name.
+    assert repr(bnn.approximations.MAP(learning_rate=0.05)) == "MAP(learning_rate=0.05)"
     assert f"nll=(a: {results['comparison'].lines['a']['nll']:.4g}, b: " in repr(
         results["comparison"]
     )
