@@ -29,6 +29,7 @@ _UNCERTAINTIES = ("entropy", "mutual_information", "max_probability", "epistemic
 _RISKS = {"classification": ("error", "nll"), "regression": ("squared_error", "nll")}
 
 
+@readable
 class Referral(NamedTuple):
     """A rule that refers inputs, and what it does to the rows that it was chosen on.
 
