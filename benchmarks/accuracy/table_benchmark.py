@@ -12,8 +12,9 @@ stops by an eighth of the rows held out, as the networks do.
 
 Settings are those of CONTENDERS for every set: none was chosen on these rows. ChEES samples for two
 minutes. Both samplers take all rows at each step: sets of more than 3 000 training rows are left
-out for ChEES, and of more than 10 000 for `mile`. A row that fails says why. NLL, CRPS and RMSE are in the data's units; `coverage` is the share
-of targets in 90 % intervals; `seconds` are of the clock, compilation counted.
+out for ChEES, and of more than 10 000 for `mile`. A row that fails says why. NLL, CRPS and RMSE are
+in the data's units; `coverage` is the share of targets in 90 % intervals; `seconds` are of the
+clock, compilation counted.
 """
 
 import json
