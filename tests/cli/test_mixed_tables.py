@@ -61,6 +61,8 @@ def test_each_column_is_named_with_what_it_becomes(run, capsys):
     shown = capsys.readouterr().out
     assert "deck    category  2 categories of 0 and 1: A, B; missing is one" in shown
     assert "booked  date      its year, season as sine" in shown
+    assert main(["models", "logistic", "--data", *file[1:], "--drop", "name"]) == 0
+    assert "d=15, K=2" in capsys.readouterr().out
     assert main([*file, "--drop", "name", "--json"]) == 0
     kinds = [column["kind"] for column in json.loads(capsys.readouterr().out)["columns"]]
     assert kinds == ["category", "number", "category", "category", "date"]

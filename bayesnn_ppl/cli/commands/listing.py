@@ -16,7 +16,7 @@ from bayesnn_ppl.settings.models import zoo
 from bayesnn_ppl.settings.models.parameter_counts import parameter_count
 from bayesnn_ppl.settings.models.suited_likelihoods import likelihood_advice
 from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
-from bayesnn_ppl.settings.value_kinds import choice, whole
+from bayesnn_ppl.settings.value_kinds import choice, names, whole
 
 __all__ = ["DATA", "MODELS"]
 
@@ -110,6 +110,13 @@ class ModelsSettings:
     target: str | None = setting(
         "column to predict, of a .csv file", metavar="COLUMN", unit="name", shown="none"
     )
+    drop: tuple[str, ...] | None = setting(
+        "columns of a table to leave out, separated by commas",
+        read=names,
+        metavar="COLUMN,...",
+        unit="names",
+        shown="none",
+    )
     task: str | None = setting(
         "task, of a .csv file",
         read=choice("regression", "classification"),
@@ -138,8 +145,8 @@ def run_models(model: str | None = None, *, settings: ModelsSettings, output: Ou
         raise ValueError("--classes needs --inputs; a data set has its own classes.")
     if settings.inputs is not None and settings.data is not None:
         raise ValueError("Give --inputs or --data, not both: a data set has its own inputs.")
-    if (settings.target or settings.task) and settings.data is None:
-        raise ValueError("--target and --task are for a .csv file that --data names.")
+    if (settings.target or settings.drop or settings.task) and settings.data is None:
+        raise ValueError("--target, --drop and --task are for a .csv file that --data names.")
     if model is not None and zoo.is_file(model):
         found = [_describe_file(model, settings)]
     elif model is not None:
@@ -228,7 +235,7 @@ def _inputs(
         classes = classes or 10
         return task, x, classes, f"d={settings.inputs}, K={classes}"
     name = settings.data or _USUAL[can[0]]
-    options = {k: v for k in ("target", "task") if (v := getattr(settings, k)) is not None}
+    options = {k: v for k in ("target", "drop", "task") if (v := getattr(settings, k)) is not None}
     dataset = bnn.data.load(name, **options)
     x = np.zeros_like(dataset.train.x[:1])
     words = "" if dataset.classes is None else f", K={dataset.classes}"
