@@ -129,7 +129,7 @@ def risk_coverage(uncertainty: ArrayLike, risk: ArrayLike) -> RiskCoverage:
         >>> curve.risk.round(2).tolist(), round(curve.aurc, 3), curve.excess_aurc
         ([0.0, 0.0, 0.33, 0.5], 0.208, 0.0)
         >>> curve.refer(0.5)
-        Referral(threshold=0.2, share=0.5, risk=0.0)
+        Referral(threshold=0.2, share=0.5, risk=0)
     """
     u, loss = real(uncertainty, "uncertainty"), real(risk, "risk")
     if u.ndim != 1 or u.shape != loss.shape:

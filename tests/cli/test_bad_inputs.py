@@ -44,19 +44,22 @@ SAMPLE = ["sample", "linear", "--data", "bad.csv", "--target", "price"]
 OWN = ["sample", "my_model.py", "--data", "my.csv", "--target", "price"]
 
 TABLES = {
-    "NaN in a feature": (
-        changed(size=with_one(table()["size"], 3, "nan")),
-        SAMPLE,
-        ["`size`", "row 4"],
-    ),
-    "blank cell": (changed(age=with_one(table()["age"], 0, "")), SAMPLE, ["`age`", "blank"]),
     "infinite feature": (
         changed(age=with_one(table()["age"], 5, "inf")),
         SAMPLE,
         ["`age`", "row 6"],
     ),
     "constant column": (changed(age=[1.0] * 40), SAMPLE, ["`age`", "constant"]),
-    "text column": (changed(age=["young"] * 40), SAMPLE, ["`age`", "'young'", "text"]),
+    "a word among numbers": (
+        changed(age=with_one(table()["age"], 3, "young")),
+        SAMPLE,
+        ["`age`", "'young'", "row 4", "text"],
+    ),
+    "names": (
+        changed(age=[f"Mr {k}" for k in range(40)]),
+        SAMPLE,
+        ["`age`", "36 different ones", "--drop age"],
+    ),
     "too few rows": (table(rows=5), SAMPLE, ["5 rows", "at least 10"]),
     "missing target value": (
         changed(price=with_one(table()["price"], 7, "")),

@@ -1,5 +1,6 @@
 """A table of passengers with words, gaps and dates: from a file to a posterior and predictions."""
 
+import contextlib
 import csv
 import io
 import json
@@ -41,7 +42,11 @@ def run(passengers, tmp_path_factory):
     folder = tmp_path_factory.mktemp("passengers")
     passengers.to_csv(folder / "passengers.csv", index=False)
     data = ["--data", str(folder / "passengers.csv"), "--target", "survived", "--drop", "name"]
-    assert main(["sample", "hmc", "logistic", *data, *TINY, "--out", str(folder / "run")]) == 0
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(["sample", "hmc", "logistic", *data, *TINY, "--out", str(folder / "run")]) == 0
+    words = "categories (sex, port, deck), dates (booked), gaps filled (age)"
+    assert words in " ".join(said.getvalue().split())
     return folder / "run"
 
 

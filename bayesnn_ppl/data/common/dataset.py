@@ -192,7 +192,9 @@ class Dataset:
         return (
             f"Dataset({self.name!r}: {kind}, {len(self.train.x)} training and "
             f"{len(self.test.x)} test rows, {features} features, "
-            f"target {self.target_name!r}, {units})"
+            f"target {self.target_name!r}, {units}"
+            + ("" if self.encoding is None else f"; {self.encoding.summary()}")
+            + ")"
         )
 
 

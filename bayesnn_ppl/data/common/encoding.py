@@ -170,6 +170,19 @@ class TableEncoding:
         """Name, kind and what it becomes, of each column."""
         return [(c.name, c.kind, c.described()) for c in self.columns]
 
+    def summary(self) -> str:
+        """Which columns hold words, dates or gaps: "categories (sex, port), gaps filled (age)"."""
+        kinds = {
+            "categories": [c.name for c in self.columns if isinstance(c, Category)],
+            "dates": [c.name for c in self.columns if isinstance(c, Date)],
+            "gaps filled": [
+                c.name for c in self.columns if not isinstance(c, Category) and c.fill is not None
+            ],
+        }
+        return ", ".join(
+            f"{kind} ({checks.listing(names)})" for kind, names in kinds.items() if names
+        )
+
     def __repr__(self) -> str:
         width = max(len(name) for name in self.names)
         return "\n".join(f"{name:<{width}}  {kind:<8}  {text}" for name, kind, text in self.rows())
