@@ -9,7 +9,7 @@ from bayesnn_ppl.data.common.standardisation import Units
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.value_kinds import choice, names, number, whole
 
-__all__ = ["DataSettings", "SplitSettings", "load_data"]
+__all__ = ["ColumnSettings", "DataSettings", "SplitSettings", "load_data"]
 
 _STANDARDISED: dict[str, Any] = {
     "all": True,
@@ -20,8 +20,8 @@ _STANDARDISED: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class SplitSettings:
-    """How a table is read, and which part of it is held out."""
+class ColumnSettings:
+    """How the columns of a table are read."""
 
     target: str | None = setting(
         "column to predict; needed for a .csv file, and only there",
@@ -42,6 +42,12 @@ class SplitSettings:
         unit="word",
         shown="inferred from the column",
     )
+
+
+@dataclass(frozen=True)
+class SplitSettings(ColumnSettings):
+    """How a table is read, and which part of it is held out."""
+
     split: int = setting(
         "which train/test split of the data",
         default=0,

@@ -188,7 +188,7 @@ def ours(run: Callable[[Any, Any], Any], data: Any) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of chains that have not converged
             posterior = run(_model(data), data)
-    except Exception as error:
+    except (ValueError, RuntimeError) as error:  # refused, or ended before its first draw
         return {"failed": " ".join(str(error).split())[:200]}
     seconds = round(time.perf_counter() - began, 1)
     found = bnn.metrics.evaluate(posterior, *data.test, intervals=(0.9,)).to_dict()

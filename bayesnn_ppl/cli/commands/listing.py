@@ -10,13 +10,13 @@ import numpy as np
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output
 from bayesnn_ppl.cli.shared.output import paragraph, print_json, table
-from bayesnn_ppl.settings.datasets import SplitSettings
+from bayesnn_ppl.settings.datasets import ColumnSettings, SplitSettings
 from bayesnn_ppl.settings.declaring import given, setting
 from bayesnn_ppl.settings.models import zoo
 from bayesnn_ppl.settings.models.parameter_counts import parameter_count
 from bayesnn_ppl.settings.models.suited_likelihoods import likelihood_advice
 from bayesnn_ppl.settings.models.user_models import failures_named, load_model, split_name
-from bayesnn_ppl.settings.value_kinds import choice, names, whole
+from bayesnn_ppl.settings.value_kinds import whole
 
 __all__ = ["DATA", "MODELS"]
 
@@ -98,7 +98,7 @@ def _list_data(settings: SplitSettings, *, json: bool) -> int:
 
 
 @dataclass(frozen=True)
-class ModelsSettings:
+class ModelsSettings(ColumnSettings):
     """What parameters are counted for."""
 
     data: str | None = setting(
@@ -106,22 +106,6 @@ class ModelsSettings:
         metavar="NAME|FILE.csv",
         unit="name or path",
         shown="diabetes, and digits for classification",
-    )
-    target: str | None = setting(
-        "column to predict, of a .csv file", metavar="COLUMN", unit="name", shown="none"
-    )
-    drop: tuple[str, ...] | None = setting(
-        "columns of a table to leave out, separated by commas",
-        read=names,
-        metavar="COLUMN,...",
-        unit="names",
-        shown="none",
-    )
-    task: str | None = setting(
-        "task, of a .csv file",
-        read=choice("regression", "classification"),
-        unit="word",
-        shown="inferred",
     )
     inputs: int | None = setting(
         "count for this many inputs, in place of --data",

@@ -172,11 +172,6 @@ class Dataset:
             ("task", self.task),
             ("rows", f"{len(self.train.x)} for training, {len(self.test.x)} for tests"),
             ("features", f"{self.train.x.shape[1:]}: {_few(self.feature_names)}"),
-            *(
-                ()
-                if self.encoding is None
-                else ((n, f"{k}: {t}") for n, k, t in self.encoding.rows())
-            ),
             *columns,
             ("target", self.target_name),
             ("classes", _few(self.class_names or ())),

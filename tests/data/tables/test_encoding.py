@@ -55,7 +55,8 @@ def test_each_column_becomes_what_the_training_rows_say():
     )
     assert lines[1] == "port   category  3 categories of 0 and 1: east, north, south"
     assert lines[2].endswith("2 categories of 0 and 1: A, B; missing is one")
-    assert "seen (date)" in DATA._repr_html_()
+    assert DATA._repr_html_().count("seen (date)") == 1
+    assert "seen: date" not in DATA._repr_html_() and "date: its year" not in DATA._repr_html_()
     assert repr(DATA).endswith("; categories (port, deck), dates (seen), gaps filled (age))")
 
 
