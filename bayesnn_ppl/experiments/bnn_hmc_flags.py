@@ -61,9 +61,9 @@ FLAGS: dict[str, Flag] = {
     "temperature": Flag(
         "that of the whole posterior: as --set posterior_temperature=T", "posterior_temperature"
     ),
-    "init_checkpoint": _refused(
-        "`bayesnn resume` and `bayesnn extend` continue a run, and `--set init=ensemble` starts "
-        "chains at trained networks"
+    "init_checkpoint": Flag(
+        "as --set init=RUN, the folder of a run in which chains start; `bayesnn resume` and "
+        "`bayesnn extend` continue one"
     ),
     "tabulate_freq": _answered(_TAKES_ITS_TIME),
     "use_float64": Flag("as --set float64=true", switch=True),
@@ -92,9 +92,8 @@ FLAGS: dict[str, Flag] = {
     "optimizer": Flag("SGD is --set optimiser=sgd; Adam is adamw, the default"),
     "vi_sigma_init": Flag("as --set sigma_init=S", "sigma_init"),
     "vi_ensemble_size": Flag("as --set draws=N of the approximation", "draws"),
-    "mean_init_checkpoint": _refused(
-        "`--set mode=map` begins at a network that is trained in the same run, with --set "
-        "mode_epochs and so on"
+    "mean_init_checkpoint": Flag(
+        "as --set mode=RUN, the folder of a run; `--set mode=map` trains a network in the same run"
     ),
     **{f"limit_{side}": _refused(_SURFACE) for side in ("bottom", "top", "left", "right")},
     "grid_size": _refused(_SURFACE),
@@ -254,9 +253,31 @@ def _word(name: str, words: Mapping[str, str], setting: str) -> Callable[[_Given
     return put
 
 
+def _init_checkpoint(given: _Given, text: str) -> dict[str, Any]:
+    if given.recipe.command != "sample":
+        raise ValueError(
+            f"`{given.recipe.name}` trains a network from the start, so --init_checkpoint is not "
+            "for it. `bayesnn resume` continues a run; --mean_init_checkpoint is for an "
+            "approximation that begins at a trained network."
+        )
+    return {"init": text}
+
+
+def _mean_init_checkpoint(given: _Given, text: str) -> dict[str, Any]:
+    if "mode" not in given.settings:
+        raise ValueError(
+            f"`{given.recipe.name}` begins at no other network, so --mean_init_checkpoint is not "
+            "for it. Drop it."
+        )
+    of_training = [name for name in given.settings if name.startswith("mode_")]
+    return {"mode": text} | dict.fromkeys(of_training, "")
+
+
 # Flags whose value is not that of the setting.
 _SINGLE: dict[str, Callable[[_Given, str], dict[str, Any]]] = {
     "dataset_name": _dataset,
+    "init_checkpoint": _init_checkpoint,
+    "mean_init_checkpoint": _mean_init_checkpoint,
     "model_name": lambda _, text: {"model": _MODELS.get(text, text)} | _RELU.get(text, {}),
     "weight_decay": lambda _, text: {"prior_variance": 1 / _number("weight_decay", text)},
     "use_float64": lambda *_: {"float64": True},

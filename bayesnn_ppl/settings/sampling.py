@@ -9,7 +9,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.methods.kernels import METHODS, kernel_kind
 from bayesnn_ppl.settings.saved.rows import held_out
-from bayesnn_ppl.settings.value_kinds import choice, choices, duration, number, whole
+from bayesnn_ppl.settings.value_kinds import choice, choice_or_run, choices, duration, number, whole
 
 __all__ = [
     "GROUPS",
@@ -94,10 +94,11 @@ class RunSettings:
     )
     init: str | None = setting(
         "where chains start: at draws from the prior, where the network's own initialisers put its "
-        "weights, or at networks trained apart, one for each chain, which spares the warm-up the "
-        "way there",
-        read=choice("prior", "network", "ensemble"),
-        unit="word",
+        "weights, at networks trained apart, one for each chain, which spares the warm-up the way "
+        "there, or at the last draw of a run of this model",
+        read=choice_or_run("prior", "network", "ensemble"),
+        metavar="{prior,network,ensemble,RUN}",
+        unit="word, or the folder of a run",
         shown="prior, or ensemble for mile",
     )
     float64: bool = switch("double precision")
@@ -188,10 +189,10 @@ class KeepSettings:
 
 
 def start_of(word: str | None) -> Any:
-    """`init` of `sample` for the word of `RunSettings.init`."""
-    if word in (None, "prior"):
-        return None
-    return bnn.approximations.Ensemble() if word == "ensemble" else word
+    """`init` of `sample` for `RunSettings.init`: a word, or the folder of a run."""
+    if word in (None, "prior", "network"):
+        return word if word == "network" else None
+    return bnn.approximations.Ensemble() if word == "ensemble" else bnn.load(word)
 
 
 def until(settings: EndingSettings, *, probe: bool) -> dict[str, Any] | None:

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.core.arguments import near_misses
+from bayesnn_ppl.storage import is_address
 
 __all__ = [
     "choice",
+    "choice_or_run",
     "choices",
     "duration",
     "levels",
@@ -109,6 +112,20 @@ def choice(*known: str) -> Callable[[str], str]:
         return text
 
     read.choices = known  # type: ignore[attr-defined]
+    return read
+
+
+def choice_or_run(*known: str) -> Callable[[str], str]:
+    """One of a few words, or the folder or address of a run."""
+
+    def read(text: str) -> str:
+        if text not in known and not is_address(text) and not Path(text).is_dir():
+            raise ValueError(
+                f"`{text}` is neither a word that is known nor the folder of a run. "
+                + near_misses(text, known)
+            )
+        return text
+
     return read
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
 from benchmarks.pages import made_tables as tables
+from benchmarks.pages.table_ranks import ranks, scores
+from benchmarks.practice.table_benchmark import PEERS
 
 WIDTH = 6.4  # inches; with letters of this size a page may show it at half of its width
 FONT = 11
@@ -180,6 +182,27 @@ def scale() -> Any:
     return figure
 
 
+@styled
+def table_ranks() -> Any:
+    """Rank on each table, and the mean ranks with half of the critical difference on each side."""
+    each, critical = ranks(scores(tables.stored(f"{tables.RESULTS}/table_benchmark.json"), "nll"))
+    means = {name: sum(of) / len(of) for name, of in each.items()}
+    order = sorted(means, key=lambda name: -means[name])
+    figure = new_figure(width=WIDTH, height=4.6)
+    axis = figure.subplots()
+    for place, name in enumerate(order):
+        colour = palette(THEIRS if name in PEERS else OURS)
+        axis.plot(each[name], [place] * len(each[name]), "o", ms=7, color=colour, alpha=0.2, mew=0)
+        half = critical / 2
+        axis.errorbar(means[name], place, xerr=half, fmt="o", ms=8, color=colour, lw=2, capsize=4)
+    axis.set_yticks(range(len(order)), order)
+    axis.set(xlim=(0.7, len(order) + 0.3), ylim=(-0.6, len(order) - 0.4))
+    axis.set_xticks(range(1, len(order) + 1))
+    axis.set_xlabel(f"rank by test NLL, 1 is best; pale dots: {len(each[order[0]])} tables")
+    axis.set_title("means whose bars do not meet differ", color=GREY)
+    return figure
+
+
 # File of docs/figures/performance -> the function that draws it.
 FIGURES: dict[str, Callable[[], Any]] = {
     "step_cost": step_cost,
@@ -187,6 +210,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "equal_time": equal_time,
     "mnist": mnist,
     "scale": scale,
+    "table_ranks": table_ranks,
 }
 
 

@@ -11,6 +11,7 @@ from benchmarks.pages.minibatch_table import minibatch_mclmc
 from benchmarks.pages.partly_stochastic_table import partly_stochastic
 from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
+from benchmarks.pages.table_ranks import table_benchmark
 
 RESULTS = "benchmarks/results"
 # Contenders as the records and as the pages call them.
@@ -289,6 +290,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "partly_stochastic": lambda: partly_stochastic(stored(f"{RESULTS}/partly_stochastic.json")),
+    **table_benchmark(f"{RESULTS}/table_benchmark.json"),
     "compression": lambda: compression(stored(f"{RESULTS}/compression.json")),
     "published_tables": lambda: published_table(stored(f"{RESULTS}/published-tables.json")),
 }

@@ -1,5 +1,6 @@
 """The tables of `table_benchmark`: scores of each set, and what all sets say of a contender."""
 
+from collections.abc import Callable
 from statistics import mean, median, stdev
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 from scipy.stats import rankdata, studentized_range, t
 
 from benchmarks.harness.tables import markdown
+from benchmarks.pages.stored_numbers import stored
+from benchmarks.practice.table_benchmark import AS_BDE, BY_INPUT
 from benchmarks.practice.table_sets import MIXED, UCI
 
 LEVEL = 0.05  # of false alarms
@@ -20,8 +23,8 @@ PUBLISHED = {
     "deep ensemble": (2.41, 3.06, 1.38, -1.20, -5.63, 2.79, 2.83, 0.94, 1.18),
 }
 ORDER = (
-    "network", "deep ensemble", "deep ensemble, heteroscedastic", "Laplace", "tuned Laplace",
-    "mean-field", "ChEES", "mile", "mile, heteroscedastic", "bde", "CatBoost",
+    "network", "deep ensemble", BY_INPUT, "Laplace", "tuned Laplace",
+    "mean-field", "ChEES", "mile", AS_BDE, "bde", "CatBoost",
 )  # fmt: skip
 
 Scores = dict[str, dict[str, list[float]]]
@@ -30,20 +33,21 @@ Scores = dict[str, dict[str, list[float]]]
 def scores(content: dict[str, Any], *columns: str) -> Scores:
     """Set -> contender -> the first of the columns that a row has, one for each split.
 
-    A set's splits are those at which every contender that has any result has one.
+    A set's splits are those at which every contender that has any result has one. Labels have no
+    noise, so the ensemble whose noise depends on the inputs is there the other one.
     """
     rows = [row for row in content["rows"] if any(column in row for column in columns)]
     found: Scores = {}
     for name in (*UCI, *MIXED):
-        of_set = [row for row in rows if row["data"] == name]
-        by = {c: {r["split"]: r for r in of_set if r["contender"] == c} for c in ORDER}
-        by = {contender: splits for contender, splits in by.items() if splits}
-        if by:
-            common = sorted(set.intersection(*(set(splits) for splits in by.values())))
-            found[name] = {
-                contender: [next(of[s][c] for c in columns if c in of[s]) for s in common]
-                for contender, of in by.items()
-            }
+        by: dict[str, dict[int, float]] = {}
+        for row in (row for row in rows if row["data"] == name):
+            value = next(row[column] for column in columns if column in row)
+            also = [BY_INPUT] if "accuracy" in row and row["contender"] == "deep ensemble" else []
+            for contender in (row["contender"], *also):
+                by.setdefault(contender, {})[row["split"]] = value
+        if by := {contender: by[contender] for contender in ORDER if contender in by}:
+            common = sorted(set.intersection(*map(set, by.values())))
+            found[name] = {contender: [of[s] for s in common] for contender, of in by.items()}
     return found
 
 
@@ -89,7 +93,7 @@ def table_scores(content: dict[str, Any], names: tuple[str, ...]) -> str:
                 cells += [f"{nll[UCI.index(name)]:.2f}" for nll in PUBLISHED.values()]
             splits = len(next(iter(of_set.values())))
             lines.append([name, str(splits), *cells, f"{detectable(of_set):.3f}"])
-    theirs = [f"{name}, published" for name in PUBLISHED] if published else []
+    theirs = [f"published {name}" for name in PUBLISHED] if published else []
     return markdown(["set", "splits", *ORDER, *theirs, "to be shown"], lines)
 
 
@@ -114,6 +118,15 @@ def table_ranks(content: dict[str, Any]) -> str:
         "in 90 % intervals, by set [%]", "mean ECE", "median seconds", "most",
     ]  # fmt: skip
     return markdown(heads, lines)
+
+
+def table_benchmark(record: str) -> dict[str, Callable[[], str]]:
+    """The three tables of the record, by name."""
+    return {
+        "table_uci": lambda: table_scores(stored(record), UCI),
+        "table_mixed": lambda: table_scores(stored(record), tuple(MIXED)),
+        "table_ranks": lambda: table_ranks(stored(record)),
+    }
 
 
 def _cell(value: float | None, best: float) -> str:

@@ -128,6 +128,11 @@ def test_another_value_is_another_setting():
     assert found == {"data": "yacht", "split": 2}
     found, *_ = translated("sgld-cifar10", "--ensemble_freq=10 --num_epochs=60", "tiny")
     assert found == {"steps_per_draw": 200, "warmup": 2, "draws": 4}  # 20 minibatches of digits
+    found, *_ = translated("hmc-imdb", "--init_checkpoint=runs/sgd")
+    assert found == {"init": "runs/sgd"}
+    found, *_ = translated("mfvi-imdb", "--mean_init_checkpoint=runs/sgd")
+    assert found["mode"] == "runs/sgd"
+    assert not any(found[name] for name in found if name.startswith("mode_"))
     found, *_ = translated("sgd-imdb", "--optimizer=Adam")
     assert found == {"optimiser": "adamw"}
     found, *_ = translated("sgd-cifar10", "--model_name=resnet20_frn")
@@ -141,9 +146,9 @@ def test_another_value_is_another_setting():
     [
         ("hmc-imdb", "--max_num_leapfrog_steps=20000", "24000 leapfrog steps"),
         ("sgd-imdb", "--max_num_leapfrog_steps=20000", "is not HMC"),
-        ("hmc-imdb", "--init_checkpoint=x", "`bayesnn resume`"),
+        ("sgd-imdb", "--init_checkpoint=x", "`bayesnn resume`"),
         ("hmc-imdb", "--checkpoint2=x", "plot_surface"),
-        ("sgd-imdb", "--mean_init_checkpoint=x", "mode=map"),
+        ("sgd-imdb", "--mean_init_checkpoint=x", "begins at no other network"),
         ("hmc-imdb", "--num_epochs=3", "takes no minibatches"),
         ("sgld-cifar10", "--num_epochs=1003", "do not make whole draws"),
         ("sgld-cifar10", "--momentum=0.9", "has no momentum"),

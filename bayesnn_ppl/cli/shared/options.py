@@ -217,6 +217,8 @@ def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
     """The values that a shell may complete in place of a metavar."""
     if metavar in _NAMED:
         return _names(_NAMED[metavar])
+    if metavar.endswith(",RUN}"):
+        return _names(lambda: metavar[1:-1].split(",")[:-1])
     return _paths if metavar.startswith(_PATHS) else None
 
 

@@ -137,8 +137,8 @@ def resolve_start(
         return partial(_by_strategy, strategy=strategy), {}
     raise TypeError(
         '`init` must be None (draws from the prior), "network" (its initialisers), a '
-        "strategy of numpyro.infer such as `init_to_median()`, an ensemble to train, or a mapping "
-        f"from site names to values, not {init!r}."
+        "strategy of numpyro.infer such as `init_to_median()`, an ensemble to train, a posterior "
+        f"of the same model, or a mapping from site names to values, not {init!r}."
     )
 
 

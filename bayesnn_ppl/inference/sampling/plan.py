@@ -29,6 +29,8 @@ from bayesnn_ppl.modeling.contract import (
 )
 from bayesnn_ppl.modeling.temperature import warn_of_cold_latents
 from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
+from bayesnn_ppl.posterior.posterior import Posterior
+from bayesnn_ppl.posterior.starting_draws import origin, starting_draws
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
 
@@ -64,7 +66,7 @@ class Plan:
         keep, probe, until: what is kept of the draws, and when the run is done.
         share: this process's part.
         trainer: of the starts, such as an `Ensemble`; else None.
-        started: what it says of them.
+        started: what it says of them, or which run they are of.
     """
 
     inputs: SampleInputs
@@ -192,6 +194,10 @@ def make_plan(given: SampleInputs) -> Plan:
         networks: tuple[str, ...] = ()
         if isinstance(init, str) and init == "network":
             networks, init = network_sites(kernel.model, summary, rows.x, rows.y, chains), {}
+        started = None
+        if isinstance(init, Posterior):
+            started = origin(init)
+            init = starting_draws(init, kernel.model, summary, chains, argument="init", draw=-1)
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
         mesh, arrangement = place_chains(
             inputs.chain_method,
@@ -228,7 +234,9 @@ def make_plan(given: SampleInputs) -> Plan:
     share = share_of(mesh, chains, on_disk=on_disk)
     with arithmetic(float64=float64):
         rows = rows.planned(settings, summary, seed=inputs.seed)
-    return Plan(inputs, settings, summary, rows, values, keep, probe, until, share, trainer)
+    return Plan(
+        inputs, settings, summary, rows, values, keep, probe, until, share, trainer, started
+    )
 
 
 def _watched(keep: Keep | None, rows: HeldRows | StreamedRows, float64: bool) -> Keep:

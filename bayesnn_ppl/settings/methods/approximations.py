@@ -16,7 +16,7 @@ from bayesnn_ppl.settings.methods.constructor_settings import (
     as_arguments,
     word_of,
 )
-from bayesnn_ppl.settings.value_kinds import choice, number
+from bayesnn_ppl.settings.value_kinds import choice, choice_or_run, number
 
 __all__ = [
     "approximation_group",
@@ -44,9 +44,11 @@ _SCHEDULE = setting(
     "of the learning rate", read=choice("constant", "cosine"), unit="word", shown="the class's"
 )
 _MODE = setting(
-    "begin at a network that is trained first, with the settings --mode-...",
-    read=choice("map"),
-    unit="word",
+    "begin at a network that is trained first, with the settings --mode-..., or at the first draw "
+    "of a run of this model",
+    read=choice_or_run("map"),
+    metavar="{map,RUN}",
+    unit="word, or the folder of a run",
     shown="none",
 )
 
@@ -134,7 +136,8 @@ def _with_objects(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     `optimiser=sgd` is gradient descent with the learning rate and `momentum` (0.9) of the
     settings, m ← momentum·m + g and θ ← θ - rate·m on the mean loss. `mode=map` begins at a
-    network that is trained with the settings `mode_epochs`, `mode_learning_rate` and so on.
+    network that is trained with the settings `mode_epochs`, `mode_learning_rate` and so on, and
+    `mode=RUN` at that of a run.
 
     Args:
         kind: the class of the approximation. Where it has no `optimiser`, a momentum is its own.
@@ -146,12 +149,16 @@ def _with_objects(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in settings.items() if not name.startswith(_OF_MODE)}
     made = as_arguments(kind, own)
     of_mode = {n.removeprefix(_OF_MODE): v for n, v in settings.items() if n.startswith(_OF_MODE)}
-    if of_mode and "mode" not in made:
+    if of_mode and made.get("mode") != "map":
         raise ValueError(
             f"{flag(_OF_MODE + next(iter(of_mode)))} is for the network that `--mode map` begins "
             "at, and that is not given. Give it, or leave this out."
         )
-    if "mode" in made:
+    if made.get("mode", "map") != "map":
+        from bayesnn_ppl.posterior.posterior import load
+
+        made["mode"] = load(made["mode"])
+    elif "mode" in made:
         from bayesnn_ppl.inference.approximations import MAP
 
         made["mode"] = MAP(**_with_objects(MAP, of_mode))

@@ -129,6 +129,28 @@ def test_chains_start_where_they_are_told_to(regression):
     np.testing.assert_allclose(start["net.a"], 3.0, atol=1e-4)
 
 
+def test_chains_start_at_the_last_draws_of_a_posterior(regression):
+    def run(chains, **how):
+        how = {"chains": chains, "progress": False, "chain_method": "vectorized"} | how
+        return bnn.sample(NUTS(far_start, max_tree_depth=3), *regression, warmup=5, draws=3, **how)
+
+    earlier = run(3)
+    start = first_draws(regression, earlier)
+    for name, draws in earlier.draws.items():
+        np.testing.assert_allclose(start[name], draws[:, -1], rtol=1e-3)
+        assert not np.allclose(draws[:, 0], draws[:, -1], rtol=1e-6)
+    one = run(1)
+    start = first_draws(regression, one)
+    np.testing.assert_allclose(start["net.a"], np.repeat(one.draws["net.a"][:, -1], 3), rtol=1e-3)
+    with pytest.raises(ValueError, match="has 2 chains, and 3 chains begin at a draw"):
+        first_draws(regression, run(2))
+    with pytest.raises(ValueError, match="has no weights"):
+        first_draws(regression, run(3, keep=bnn.Keep("none", probe=regression[0])))
+    other = bnn.sample(NUTS(linear()), *regression, warmup=1, draws=1, **SHORT)
+    with pytest.raises(ValueError, match="is of another model"):
+        first_draws(regression, other)
+
+
 def test_the_kernels_own_strategy_counts(regression):
     own = init_to_value(values={"net/a": -77.0})
     start = first_draws(regression, None, init_strategy=own)

@@ -6,13 +6,12 @@ import jax
 import numpy as np
 from numpyro.infer.util import unconstrain_fn
 
-from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.storage import variable_names
+from bayesnn_ppl.posterior.starting_draws import origin, starting_draws
 
 __all__ = ["Mode", "Modes", "check_mode", "find_mode", "find_modes"]
 
@@ -76,9 +75,7 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
             taken.
     """
     if isinstance(mode, Posterior):
-        run = mode.provenance
-        record = {"given": run.get("kernel"), "created": run.get("created")}
-        return Modes(_first_draws(problem, mode, members), record, ())
+        return Modes(_first_draws(problem, mode, members), origin(mode), ())
     mode = MAP() if mode is None else mode
     if mode.model is not None and identity_key(mode.model) != identity_key(problem.model):
         raise ValueError(
@@ -95,39 +92,18 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
 
 
 def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[str, np.ndarray]:
-    run, latents = posterior.provenance, problem.summary.latents
-    same = run["model"] == describe(problem.model)
-    if posterior.model is not None:
-        same = identity_key(posterior.model) == identity_key(problem.model)
-    if not same:
-        raise ValueError(
-            f"The posterior of `mode` is of another model, {run['model']}, than this one, "
-            f"{describe(problem.model)}. Give a fit of the same model."
-        )
-    if not posterior.has_weights or run["chains"] < members:
-        kept = f"{run['chains']} chains" if posterior.has_weights else "no weights"
-        raise ValueError(
-            f"The posterior of `mode` has {kept}, and {members} members begin at the first draw of "
-            "a chain each. Give a fit that kept as many, or a `MAP(...)`."
-        )
-    names, draws = variable_names(latents), posterior.draws
-    absent = natural(set(names.values()) - set(draws))
-    if absent:
-        raise ValueError(
-            f"The posterior of `mode` has no draws of {absent}, which this model has. Give a fit "
-            "of the same model."
-        )
+    draws = starting_draws(
+        posterior, problem.model, problem.summary, members, argument="mode", draw=0
+    )
     dtype = np.float64 if problem.float64 else np.float32
     # Compiled as a whole: a model that runs without `jit` compiles operation by operation.
     unconstrain = jax.jit(lambda z, *rows: unconstrain_fn(problem.model, rows, {}, z))
     found = [
         unconstrain(
-            {site: draws[names[site]][member, 0].astype(dtype) for site in latents},
+            {site: values[member].astype(dtype) for site, values in draws.items()},
             problem.x,
             problem.y,
         )
         for member in range(members)
     ]
-    return {
-        site: np.stack([np.asarray(jax.device_get(z[site])) for z in found]) for site in latents
-    }
+    return {site: np.stack([np.asarray(jax.device_get(z[site])) for z in found]) for site in draws}
