@@ -56,6 +56,7 @@ def test_schedules_and_modes():
         ({"momentum": 0.9}, "is that of `--optimiser sgd`"),
         ({"optimiser": "sgd", "learning_rate": -1.0}, "positive"),
         ({"mode_epochs": 3}, "`--mode map` begins at"),
+        ({"mode": "runs/mine", "mode_epochs": 3}, "`--mode map` begins at"),
     ],
 )
 def test_bad_words_are_refused(settings, sentence):

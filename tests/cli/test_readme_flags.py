@@ -3,7 +3,8 @@
 import pytest
 
 from bayesnn_ppl.experiments import load_recipe
-from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
+from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS
+from bayesnn_ppl.experiments.flag_translation import settings_of_flags
 from tests.cli.conftest import parsed
 
 # The flags that its README names, script by script.

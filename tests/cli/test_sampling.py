@@ -217,6 +217,27 @@ def test_the_initialisers_of_the_network_are_where_chains_start(here):
     assert json.loads((here / "r" / "config.json").read_text())["start"] == "network"
 
 
+def test_samplers_and_approximations_begin_at_a_run(here):
+    line = "fit map mlp --hidden 3 --data my.csv --target price --epochs 3 --out trained --quiet"
+    assert main(line.split()) == 0
+    trained = bnn.load(here / "trained").draws
+    line = "mlp --hidden 3 --data my.csv --target price --no-diagnose --quiet --out"
+    assert (
+        main(
+            f"sample sgld {line} r --init trained --step-size 1e-12 --batch-size 9".split()
+            + TINY[2:]
+        )
+        == 0
+    )
+    sampled = bnn.load(here / "r")
+    assert sampled.provenance["start"]["given"] == "MAP"
+    for name, draws in sampled.draws.items():
+        np.testing.assert_allclose(draws[:, 0], trained[name][[0, 0], 0], atol=1e-3)
+    assert main(f"fit laplace {line} l --mode trained --draws 3".split()) == 0
+    found = json.loads((here / "l" / "config.json").read_text())["approximation"]
+    assert found["mode"]["given"] == "MAP"
+
+
 def test_the_data_choose_likelihood_and_classes():
     model = zoo.build("mlp", {}, task="classification", classes=3)
     assert model.likelihood == bnn.likelihoods.categorical(3)

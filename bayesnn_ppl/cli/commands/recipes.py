@@ -16,7 +16,8 @@ from bayesnn_ppl.cli.shared.run_results import (
     show_run,
 )
 from bayesnn_ppl.experiments import Recipe, load_recipe, recipe_names, run_recipe
-from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS, settings_of_flags
+from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS
+from bayesnn_ppl.experiments.flag_translation import settings_of_flags
 from bayesnn_ppl.settings.declaring import declared, key_values, setting, switch
 from bayesnn_ppl.settings.jobs import job_from, line_of
 from bayesnn_ppl.settings.value_kinds import choice

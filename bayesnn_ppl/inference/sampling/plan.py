@@ -30,7 +30,7 @@ from bayesnn_ppl.modeling.contract import (
 from bayesnn_ppl.modeling.temperature import warn_of_cold_latents
 from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.posterior.starting_draws import origin, starting_draws
+from bayesnn_ppl.posterior.starting_points import origin, starting_draws
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
 

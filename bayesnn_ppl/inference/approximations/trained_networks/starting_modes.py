@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori 
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.posterior.starting_draws import origin, starting_draws
+from bayesnn_ppl.posterior.starting_points import origin, starting_draws
 
 __all__ = ["Mode", "Modes", "check_mode", "find_mode", "find_modes"]
 
