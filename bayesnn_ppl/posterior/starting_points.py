@@ -10,12 +10,11 @@ from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import variable_names
 
-__all__ = ["origin", "starting_draws"]
+__all__ = ["origin", "require_same_model", "starting_draws"]
 
 
 def starting_draws(
     posterior: Posterior,
-    model: Any,
     summary: ModelSummary,
     count: int,
     *,
@@ -24,27 +23,21 @@ def starting_draws(
 ) -> dict[str, np.ndarray]:
     """Latent site -> its constrained value in one draw of each chain, leading axis `count`.
 
+    Prior, likelihood and temperature may differ from those of the other run: sites and shapes are
+    what has to agree.
+
     Args:
-        posterior: of the same model, with a chain for each value. The only chain of one stands for
-            all chains of a sampler, but not for the members of an ensemble.
-        model, summary: what is to begin.
+        posterior: with a chain for each value. The only chain of one stands for all chains of a
+            sampler, but not for the members of an ensemble.
+        summary: of the model that is to begin.
         count: how many values are wanted.
         argument: which one the posterior was given as.
         draw: number of the draw, -1 for the last.
 
     Raises:
-        ValueError: it is of another model, or has no weights or too few chains.
+        ValueError: it has no weights, other sites or shapes, or too few chains.
     """
-    run = posterior.provenance
-    same = run["model"] == describe(model)
-    if posterior.model is not None:
-        same = identity_key(posterior.model) == identity_key(model)
-    if not same:
-        raise ValueError(
-            f"The posterior of `{argument}` is of another model, {run['model']}, than this one, "
-            f"{describe(model)}. Give a run of the same model."
-        )
-    chains = run["chains"]
+    chains = posterior.provenance["chains"]
     for_all = chains == 1 and argument == "init"
     if not posterior.has_weights or (chains < count and not for_all):
         kept = f"{chains} chains" if posterior.has_weights else "no weights"
@@ -57,16 +50,37 @@ def starting_draws(
             f"chain each. Give a run that kept as many, or {instead}."
         )
     names, draws = variable_names(summary.latents), posterior.draws
-    if absent := natural(set(names.values()) - set(draws)):
+    shapes = {name: draws[name].shape[2:] for name in draws}
+    wrong = {
+        name: shape
+        for site, name in names.items()
+        if shapes.get(name) != (shape := summary.latents[site])
+    }
+    if wrong:
+        name = natural(wrong)[0]
+        there = f"shape {shapes[name]}" if name in shapes else "no draws"
         raise ValueError(
-            f"The posterior of `{argument}` has no draws of {absent}, which this model has. Give a "
-            "run of the same model."
+            f"The posterior of `{argument}` has {there} for `{name}`, which has shape "
+            f"{wrong[name]} in this model. Give a run of the same network."
         )
     of = [0] * count if for_all else range(count)
-    return {site: np.stack([draws[names[site]][c, draw] for c in of]) for site in summary.latents}
+    return {site: np.stack([draws[name][c, draw] for c in of]) for site, name in names.items()}
+
+
+def require_same_model(posterior: Posterior, model: Any) -> None:
+    """ValueError unless it is a posterior of this model, prior and likelihood included."""
+    run = posterior.provenance
+    same = run["model"] == describe(model)
+    if posterior.model is not None:
+        same = identity_key(posterior.model) == identity_key(model)
+    if not same:
+        raise ValueError(
+            f"The posterior of `mode` is of another model, {run['model']}, than this one, "
+            f"{describe(model)}. Give a fit of the same model."
+        )
 
 
 def origin(posterior: Posterior) -> dict[str, Any]:
     """What a record says of the run that another begins at."""
     run = posterior.provenance
-    return {"given": run.get("kernel"), "created": run.get("created")}
+    return {"given": run.get("kernel"), "created": run.get("created"), "model": run["model"]}

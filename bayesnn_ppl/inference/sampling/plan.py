@@ -197,7 +197,7 @@ def make_plan(given: SampleInputs) -> Plan:
         started = None
         if isinstance(init, Posterior):
             started = origin(init)
-            init = starting_draws(init, kernel.model, summary, chains, argument="init", draw=-1)
+            init = starting_draws(init, summary, chains, argument="init", draw=-1)
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
         mesh, arrangement = place_chains(
             inputs.chain_method,

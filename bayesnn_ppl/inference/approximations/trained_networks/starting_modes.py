@@ -11,7 +11,7 @@ from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori 
 from bayesnn_ppl.inference.fitting.approximation import Finding
 from bayesnn_ppl.inference.training.problem import Problem
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.posterior.starting_points import origin, starting_draws
+from bayesnn_ppl.posterior.starting_points import origin, require_same_model, starting_draws
 
 __all__ = ["Mode", "Modes", "check_mode", "find_mode", "find_modes"]
 
@@ -50,14 +50,16 @@ def check_mode(mode: Any, name: str) -> None:
         )
 
 
-def find_mode(problem: Problem, mode: MAP | Posterior | None) -> Mode:
+def find_mode(problem: Problem, mode: MAP | Posterior | None, *, same_model: bool = True) -> Mode:
     """The one mode that an approximation begins at; see `find_modes`."""
-    found = find_modes(problem, mode, 1)
+    found = find_modes(problem, mode, 1, same_model=same_model)
     position = {name: value[0] for name, value in found.positions.items()}
     return Mode(position, found.record, found.findings, found.interrupted)
 
 
-def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> Modes:
+def find_modes(
+    problem: Problem, mode: MAP | Posterior | None, members: int, *, same_model: bool = True
+) -> Modes:
     """Train one mode for each member, or take the first draw of as many chains of a posterior.
 
     Args:
@@ -65,6 +67,8 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
         mode: settings to train by, None for those of `MAP()`; or the posterior of a fit of the
             same model.
         members: how many.
+        same_model: whether the posterior must be of this model, since it has to be a mode of it;
+            else a network with the same sites is enough to begin at.
 
     Raises:
         ValueError: the mode is of another model, or a posterior has no weights or fewer chains
@@ -75,6 +79,8 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
             taken.
     """
     if isinstance(mode, Posterior):
+        if same_model:
+            require_same_model(mode, problem.model)
         return Modes(_first_draws(problem, mode, members), origin(mode), ())
     mode = MAP() if mode is None else mode
     if mode.model is not None and identity_key(mode.model) != identity_key(problem.model):
@@ -92,9 +98,7 @@ def find_modes(problem: Problem, mode: MAP | Posterior | None, members: int) -> 
 
 
 def _first_draws(problem: Problem, posterior: Posterior, members: int) -> dict[str, np.ndarray]:
-    draws = starting_draws(
-        posterior, problem.model, problem.summary, members, argument="mode", draw=0
-    )
+    draws = starting_draws(posterior, problem.summary, members, argument="mode", draw=0)
     dtype = np.float64 if problem.float64 else np.float32
     # Compiled as a whole: a model that runs without `jit` compiles operation by operation.
     unconstrain = jax.jit(lambda z, *rows: unconstrain_fn(problem.model, rows, {}, z))

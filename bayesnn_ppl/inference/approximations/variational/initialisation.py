@@ -132,7 +132,7 @@ def begin_target(settings: Any, problem: Problem, *, learn: bool) -> Begun:
         )
     steps = _steps_for(settings.steps, settings.epochs, rows, batch_size)
     if settings.mode is not None:
-        mode = find_mode(problem, settings.mode)
+        mode = find_mode(problem, settings.mode, same_model=False)
     else:
         start = settings.start
         if start != "prior":

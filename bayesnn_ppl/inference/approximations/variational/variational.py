@@ -84,7 +84,8 @@ class Variational:
             these, the first that matches counts, each group independent of the others.
         estimator: of the mean field's gradient, "reparameterised", or drawn for each row: "local"
             (local reparameterisation of dense layers, Flipout elsewhere) or "flipout".
-        mode: means begin at this `MAP()`, or at the first draw of this posterior.
+        mode: means begin at this `MAP()`, or at the first draw of this posterior of the same
+            network.
         start: without `mode`, where means begin: "auto", "network" or "prior", see
             `TrainingSettings`.
         sigma_init: first standard deviation, by default 0.01; narrow, because a network of noisy

@@ -373,9 +373,9 @@ def test_means_begin_at_a_mode_or_a_posterior(regression):
         q = bnn.fit(Variational(network, mode=begun, **settings), x, y, progress=False, seed=4)
         for name, array in mode.draws.items():
             np.testing.assert_allclose(q.draws[name].mean(1), array[:, 0], atol=1e-3)
-    other = bnn.models.mlp(hidden=(4,), likelihood=bnn.likelihoods.gaussian(scale=0.4))
-    with pytest.raises(ValueError, match="fit of the same model"):
-        bnn.fit(Variational(other, mode=mode), x, y, progress=False)
+    wider = bnn.models.mlp(hidden=(5,), likelihood=bnn.likelihoods.gaussian(scale=0.4))
+    with pytest.raises(ValueError, match="which has shape .* in this model"):
+        bnn.fit(Variational(wider, mode=mode), x, y, progress=False)
 
 
 # Non-convergence is told.
