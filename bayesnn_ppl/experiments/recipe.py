@@ -1,6 +1,6 @@
-"""Recipes: a run with its published settings and figures, at three scales."""
+"""Recipes: a run with its published settings and figures, at up to four scales."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,9 @@ from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names,
 
 __all__ = ["SCALES", "Published", "Recipe", "Scale", "check_scale", "load_recipe", "recipe_names"]
 
-# Seconds on bundled data; at most half an hour on two cores; as published.
-SCALES = ("tiny", "cpu", "full")
+# Seconds on bundled data; at most half an hour on two cores; at most six hours there; as published.
+SCALES = ("tiny", "cpu", "overnight", "full")
+_OPTIONAL = "overnight"
 _COMMANDS = ("sample", "fit")
 _KEYS = ("title", "source", "command", "extends", "settings", "published", *SCALES)
 _SETTINGS = (str, bool, int, float, list)
@@ -42,10 +43,13 @@ class Scale:
     Attributes:
         note: what differs from what was published, and which data it uses.
         settings: replace those of the recipe, or are added to them.
+        begins_at: the recipe whose run, at this scale and of the same seed, chains or an
+            approximation begin at, as by `init=` or `mode=`; None for a run of its own.
     """
 
     note: str
     settings: Mapping[str, Any]
+    begins_at: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Recipe:
         command: "sample" or "fit".
         settings: of all scales: options of the command by their long names, `_` for `-`, and, for
             "fit", settings of the approximation.
-        scales: name -> `Scale`.
+        scales: name -> `Scale`; not every recipe has "overnight".
         published: the figures to compare with.
     """
 
@@ -80,15 +84,17 @@ class Recipe:
         Raises:
             ValueError: there is no such scale.
         """
-        check_scale(scale)
+        check_scale(scale, self.scales, f"the recipe `{self.name}`")
         settings = {**self.settings, **self.scales[scale].settings, **(overrides or {})}
         return {key: value for key, value in settings.items() if value != ""}
 
 
-def check_scale(scale: str) -> str:
-    """`scale`, or ValueError if it is not one of `SCALES`."""
+def check_scale(scale: str, has: Collection[str], what: str) -> str:
+    """`scale`, or ValueError if it is not one of `SCALES`, or none that `what` has."""
     if scale not in SCALES:
         raise ValueError(f"The scale `{scale}` is unknown: there are {', '.join(SCALES)}.")
+    if scale not in has:
+        raise ValueError(f"There is no scale `{scale}` of {what}: it has {', '.join(has)}.")
     return scale
 
 
@@ -117,12 +123,11 @@ def load_recipe(name: str) -> Recipe:
             f"`command` in {entry.where} must be {' or '.join(_COMMANDS)}, not `{command}`."
         )
     settings = _settings(entry.get("settings", dict, {}), f"[settings] of {entry.where}")
-    scales = {}
-    for scale in SCALES:
-        table = Entry(entry.need(scale, dict), f"[{scale}] of {entry.where}")
-        note = table.need("note", str)
-        own = {key: value for key, value in table.values.items() if key != "note"}
-        scales[scale] = Scale(note, _settings(own, table.where))
+    scales = {
+        scale: _scale(Entry(entry.need(scale, dict), f"[{scale}] of {entry.where}"), entry)
+        for scale in SCALES
+        if scale != _OPTIONAL or scale in entry.values
+    }
     published = tuple(
         _published(Entry(expect(one, dict, f"An entry of `published` in {entry.where}"), where))
         for number, one in enumerate(entry.get("published", list, []), start=1)
@@ -154,6 +159,21 @@ def _merged(name: str, below: tuple[str, ...]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = merged[key] | value if both else value
     return merged
+
+
+def _scale(table: Entry, entry: Entry) -> Scale:
+    """A scale, over the settings of the one that it is `like`."""
+    like, begins_at = table.get("like", str), table.get("begins_at", str)
+    if like is not None and like not in set(SCALES) - {_OPTIONAL}:
+        raise ValueError(f"`like` in {table.where} is `{like}`, which is no other scale.")
+    under = {} if like is None else entry.need(like, dict)
+    own = {**under, **table.values}
+    words = ("note", "like", "begins_at")
+    return Scale(
+        note=table.need("note", str),
+        settings=_settings({k: v for k, v in own.items() if k not in words}, table.where),
+        begins_at=begins_at or None,
+    )
 
 
 def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Study:
         Raises:
             ValueError: there is no such scale, an arm has no values there, or two cells are one.
         """
-        at = self.scales[check_scale(scale)]
+        at = self.scales[check_scale(scale, self.scales, f"the study `{self.name}`")]
         found: list[Cell] = []
         for arm in self.arms:
             recipe = load_recipe(arm.recipe)
@@ -178,6 +178,7 @@ def load_study(name: str) -> Study:
         scales={
             scale: _scale(Entry(entry.need(scale, dict), f"[{scale}] of {entry.where}"), arms)
             for scale in SCALES
+            if scale != "overnight" or scale in entry.values
         },
         settings=entry.get("settings", dict, {}),
         protocol=entry.get("protocol", dict, {}),

@@ -15,7 +15,7 @@ from bayesnn_ppl.cli.shared.run_results import (
     show_made,
     show_run,
 )
-from bayesnn_ppl.experiments import Recipe, load_recipe, recipe_names, run_recipe
+from bayesnn_ppl.experiments import SCALES, Recipe, load_recipe, recipe_names, run_recipe
 from bayesnn_ppl.experiments.bnn_hmc_flags import FLAGS
 from bayesnn_ppl.experiments.flag_translation import settings_of_flags
 from bayesnn_ppl.settings.declaring import declared, key_values, setting, switch
@@ -25,10 +25,10 @@ from bayesnn_ppl.settings.value_kinds import choice
 __all__ = ["COMMAND", "SCALE"]
 
 SCALE = setting(
-    "tiny: seconds, on bundled data; cpu: two cores, half an hour a run at most; full: as "
-    "published, for an accelerator",
+    "tiny: seconds, on bundled data; cpu: two cores, half an hour a run at most; overnight: two "
+    "cores, six hours a run at most; full: as published, for an accelerator",
     default="tiny",
-    read=choice("tiny", "cpu", "full"),
+    read=choice(*SCALES),
     unit="word",
 )
 
