@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from bayesnn_ppl.conformal.calibrated import Calibrated, Part
 from bayesnn_ppl.conformal.scores import AdaptiveSets, Quantile, Residual, Score
 from bayesnn_ppl.core.arguments import integer
-from bayesnn_ppl.metrics.checks import class_labels, class_probabilities, exact_targets, same_rows
-from bayesnn_ppl.metrics.cross_validation.folds import Fit, deal
+from bayesnn_ppl.core.folds import Fit, deal
+from bayesnn_ppl.core.predictions import class_labels, class_probabilities, exact_targets, same_rows
 
 # The usual score of each task.
 _USUAL: dict[str, type[Quantile | AdaptiveSets]] = {

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.metrics.checks import class_labels, class_probabilities
+from bayesnn_ppl.core.predictions import class_labels, class_probabilities
 
 type Binning = Literal["equal_mass", "equal_width"]
 type Variant = Literal["bnn_hmc", "tfp", "bnn_priors"]

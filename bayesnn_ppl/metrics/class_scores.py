@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.metrics.checks import class_labels, class_probabilities
+from bayesnn_ppl.core.predictions import class_labels, class_probabilities
 
 _MOST_LISTED = 6
 

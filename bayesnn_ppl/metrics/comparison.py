@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl import references
 from bayesnn_ppl.core.arguments import integer, near_misses
+from bayesnn_ppl.core.predictions import log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
-from bayesnn_ppl.metrics.checks import log_scores, same_rows
 from bayesnn_ppl.metrics.evaluation import evaluate
 from bayesnn_ppl.metrics.evidence import log_evidence
 from bayesnn_ppl.metrics.score_tables import Comparison

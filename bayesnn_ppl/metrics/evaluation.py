@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.core.predictions import exact_targets, log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
-from bayesnn_ppl.metrics.checks import exact_targets, log_scores, same_rows
 from bayesnn_ppl.metrics.class_scores import (
     ClassScore,
     balanced_accuracy,

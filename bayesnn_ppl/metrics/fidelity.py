@@ -10,7 +10,7 @@ References:
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesnn_ppl.metrics.checks import class_probabilities, real, same_shape
+from bayesnn_ppl.core.predictions import class_probabilities, real, same_shape
 
 
 def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:

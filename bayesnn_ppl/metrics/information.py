@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from bayesnn_ppl.metrics.checks import class_probabilities
+from bayesnn_ppl.core.predictions import class_probabilities
 
 
 def predictive_entropy(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from bayesnn_ppl.metrics.checks import far_inputs_expected, real
+from bayesnn_ppl.core.predictions import far_inputs_expected, real
 from bayesnn_ppl.metrics.score_tables import Evaluation
 
 type Score = Literal["entropy", "mutual_information", "max_probability", "epistemic"]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.metrics.checks import class_probabilities
+from bayesnn_ppl.core.predictions import class_probabilities
 from bayesnn_ppl.metrics.fidelity import agreement, total_variation, wasserstein
 
 type Published = Literal["cifar10", "imdb"]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import readable
-from bayesnn_ppl.metrics.checks import class_labels, exact_targets, log_scores, real, same_rows
+from bayesnn_ppl.core.predictions import class_labels, exact_targets, log_scores, real, same_rows
 from bayesnn_ppl.metrics.ood import uncertainty
 
 type Uncertainty = Literal[

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 
-from bayesnn_ppl.metrics.checks import class_labels, class_probabilities, draws_of, real, same_shape
+from bayesnn_ppl.core.predictions import (
+    class_labels,
+    class_probabilities,
+    draws_of,
+    real,
+    same_shape,
+)
 
 # Pairs of mixture components held at a time by the exact CRPS: 32 MB of float64 a temporary.
 _PAIRS = 2**22

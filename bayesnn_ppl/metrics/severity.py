@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesnn_ppl.core.predictions import exact_targets, far_inputs_expected, log_scores
 from bayesnn_ppl.metrics.calibration import Variant, expected_calibration_error, require_variant
-from bayesnn_ppl.metrics.checks import exact_targets, far_inputs_expected, log_scores
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
 
 if TYPE_CHECKING:

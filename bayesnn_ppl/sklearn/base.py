@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesnn_ppl.core.predictions import far_inputs_expected
 from bayesnn_ppl.data.common.dataset import assemble
 from bayesnn_ppl.data.common.standardisation import Units
 from bayesnn_ppl.data.new_inputs import standardised, warn_outside
 from bayesnn_ppl.diagnostics import Diagnosis, FitDiagnosis
-from bayesnn_ppl.metrics.checks import far_inputs_expected
 from bayesnn_ppl.posterior.posterior import Posterior, Prediction
 from bayesnn_ppl.sklearn.methods import MethodSettings, posterior_of
 

@@ -10,13 +10,13 @@ import pytest
 from numpyro.infer import Predictive, log_likelihood
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl.core.predictions import far_inputs_expected
 from bayesnn_ppl.data.new_inputs import (
     input_range,
     standardised,
     warn_outside,
     warn_targets_outside,
 )
-from bayesnn_ppl.metrics.checks import far_inputs_expected
 
 DATA = {name: bnn.data.load(name) for name in ("diabetes", "wine")}
 RAW = {name: data.standardisation.undo_x(data.test.x) for name, data in DATA.items()}

@@ -1,6 +1,5 @@
 """Cross-validation by refitting: K folds, or each of a few rows left out alone."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
@@ -8,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.folds import Fit, deal
 from bayesnn_ppl.metrics.leave_one_out.left_out_rows import CrossValidation
 from bayesnn_ppl.metrics.leave_one_out.pareto_smoothed import LeaveOneOut
-
-type Fit = Callable[[Any, Any, int], Any]
 
 
 @overload
@@ -93,16 +91,6 @@ def _in_folds(fit: Fit, x: Any, y: Any, folds: int, seed: int) -> CrossValidatio
         method=f"{folds}-fold cross-validation",
         sentence=f"Each score is of a posterior of {100 * (1 - 1 / folds):.0f} % of the rows.",
     )
-
-
-def deal(y: NDArray[Any], folds: int, seed: int) -> NDArray[np.intp]:
-    """The fold of each row: at random, and of each label to every fold in turn."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    if y.dtype.kind in "iub" and y.ndim == 1:
-        order = order[np.argsort(np.asarray(y)[order], kind="stable")]
-    member = np.empty(len(y), np.intp)
-    member[order] = np.arange(len(y)) % folds
-    return member
 
 
 def _refitted(fit: Fit, x: Any, y: Any, loo: LeaveOneOut, above: float, seed: int) -> LeaveOneOut:

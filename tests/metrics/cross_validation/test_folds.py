@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from bayesnn_ppl.core.folds import deal
 from bayesnn_ppl.data import Standardisation
 from bayesnn_ppl.data.common.target import StandardisedTarget
 from bayesnn_ppl.metrics import k_fold, loo
-from bayesnn_ppl.metrics.cross_validation.folds import deal
 from tests.metrics.linear_draws import exact_posterior, log_scores, without_each_row
 
 

@@ -1,4 +1,4 @@
-"""What the metrics share: checks of shapes and ranges, and targets and log scores row by row.
+"""Checks of shapes and ranges that every score needs, and targets and log scores row by row.
 
 Broadcasting would give wrong scores silently.
 """
