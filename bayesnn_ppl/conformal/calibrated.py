@@ -21,11 +21,13 @@ class Part(NamedTuple):
         posterior: what predicts.
         prediction: its predictions at the rows.
         y: their targets: labels (n,), or numbers (n, ...) in the data's units.
+        given: inputs and targets of the rows, as they were given.
     """
 
     posterior: Any
     prediction: Any
     y: NDArray[Any]
+    given: tuple[Any, Any]
 
 
 @readable
@@ -142,16 +144,21 @@ class Calibrated:
         # Rounded, or 100 · 0.55 would be 56.
         rank = math.ceil(round((self.rows + 1) * level, 9))
         if rank > self.rows:
-            needed = math.ceil(round(level / (1 - level), 9))
+            needed, highest = rows_needed(level), math.floor(1e4 * self.highest_level) / 1e4
             raise ValueError(
                 f"{self.rows} calibration rows cannot calibrate level {level:g}: with fewer than "
                 f"{needed} its intervals are infinite and its sets have all classes. Give more "
-                f"rows, or a level of at most {math.floor(1e4 * self.highest_level) / 1e4:g}."
+                f"rows, or a level of at most {highest:g}."
             )
         return rank
 
     def _figures(self) -> dict[str, Any]:
         return {"score": self.score, "rows": self.rows, "folds": len(self.parts)}
+
+
+def rows_needed(level: float) -> int:
+    """The fewest calibration rows of which one has the rank that `level` asks for."""
+    return math.ceil(round(level / (1 - level), 9))
 
 
 def _predict(part: Part, x: Any, raw: bool) -> Any:

@@ -47,7 +47,7 @@ def split(posterior: Any, x: Any, y: Any, *, score: Score | None = None) -> Cali
         regression, ECML.
     """
     _check_given(x, y, score)
-    _require_new_rows(posterior, x, y)
+    _require_untrained(posterior, x, y)
     part = _part(posterior, x, y, score)
     return Calibrated((part,), score or _usual(part.prediction))
 
@@ -132,7 +132,7 @@ def _part(posterior: Any, x: Any, y: Any, score: Score | None) -> Part:
                 f"The class probabilities have shape {p.shape}, but sets are made for rows of one "
                 "label, shape (N, K)."
             )
-        return Part(posterior, prediction, class_labels(y, p))
+        return Part(posterior, prediction, class_labels(y, p), (x, y))
     target, exact = exact_targets(prediction, y, np.shape(prediction.mean))
     if not exact.all():
         raise ValueError(
@@ -140,37 +140,44 @@ def _part(posterior: Any, x: Any, y: Any, score: Score | None) -> Part:
             "whether they lie inside an interval. To leave these rows out would calibrate for "
             "others than those that are predicted."
         )
-    return Part(posterior, prediction, np.asarray(target, np.float64).reshape(exact.shape))
+    target = np.asarray(target, np.float64).reshape(exact.shape)
+    return Part(posterior, prediction, target, (x, y))
 
 
-def _require_new_rows(posterior: Any, x: Any, y: Any) -> None:
+def require_new_rows(training: tuple[Any, Any], x: Any, y: Any) -> None:
+    """Refuse calibration rows most of which are among those of training."""
+    again = repeated(training, (x, y))
+    if 2 * again > len(y):
+        raise _trained(f"{again} of the {len(y)} calibration rows trained the posterior")
+
+
+def _require_untrained(posterior: Any, x: Any, y: Any) -> None:
     """Refuse rows that trained the posterior, as far as it knows them.
 
     A run in this process has its training rows, and one that was loaded a hash of all of them.
     """
     known = getattr(posterior, "data", None)
     if known is not None:
-        again = _seen(known, (x, y))
-        if 2 * again <= len(y):
-            return
-        what = f"{again} of the {len(y)} calibration rows trained the posterior"
-    else:
-        hashed = isinstance((getattr(posterior, "provenance", {})).get("data_sha256"), str)
-        if not (hashed and posterior.is_trained_on(x, y)):
-            return
-        what = f"The {len(y)} calibration rows are those that trained the posterior"
-    raise ValueError(
+        require_new_rows(known, x, y)
+        return
+    hashed = isinstance((getattr(posterior, "provenance", {})).get("data_sha256"), str)
+    if hashed and posterior.is_trained_on(x, y):
+        raise _trained(f"The {len(y)} calibration rows are those that trained the posterior")
+
+
+def _trained(what: str) -> ValueError:
+    return ValueError(
         f"{what}. It fits them better than new rows, so the intervals would be too narrow. Give "
         "rows that it has not seen, such as a part of `data.test`, or use `cross`."
     )
 
 
-def _seen(training: tuple[Any, Any], rows: tuple[Any, Any]) -> int:
-    """How many of the rows are a training row that occurs once.
+def repeated(others: tuple[Any, Any], rows: tuple[Any, Any]) -> int:
+    """How many of the rows are one of the others, which occurs once among these.
 
-    Rows of few discrete features repeat by chance, so a row that training has twice says nothing.
+    Rows of few discrete features repeat by chance, so one that the others have twice says nothing.
     """
-    counts = Counter(_bytes(*training))
+    counts = Counter(_bytes(*others))
     return sum(counts[row] == 1 for row in _bytes(*rows))
 
 

@@ -6,10 +6,22 @@ Broadcasting would give wrong scores silently.
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A posterior whose predictions at the rows are made already, or were recorded in its run."""
+
+    prediction: Any
+    recorded: bool = False
+
+    def predict(self, x: Any) -> Any:
+        return self.prediction
 
 
 def real(value: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl import references
+from bayesnn_ppl.conformal import split
 from bayesnn_ppl.core.arguments import integer, near_misses
-from bayesnn_ppl.core.predictions import log_scores, same_rows
+from bayesnn_ppl.core.predictions import Predicted, log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
+from bayesnn_ppl.metrics.conformal_scores import check_calibration, conformal_scores, pair
 from bayesnn_ppl.metrics.evaluation import evaluate
 from bayesnn_ppl.metrics.evidence import log_evidence
 from bayesnn_ppl.metrics.score_tables import Comparison
+
+_LEVELS = (0.9,)  # of the conformal intervals and sets
 
 
 def compare(
@@ -23,6 +26,7 @@ def compare(
     y: Any = None,
     *,
     reference: Any = None,
+    calibration: Any = None,
     samples: int = 1000,
     variant: Variant = "bnn_hmc",
     diagnose: bool = True,
@@ -33,10 +37,12 @@ def compare(
     `nll_difference` to the best with `nll_difference_se`, which is that of the mean of the rows'
     differences and so leaves out what is hard about a row for all; for labels `accuracy` and
     `ece_<variant>`, for numbers `rmse` and `crps`; `aurc`, as `evaluate` has it; with a reference
-    `agreement` and `total_variation`, or `wasserstein`, in the data's units; `log_evidence`, of
-    methods that estimate it; `seconds` in all, compilation included; and `status`, the verdict of
-    `diagnose` at these rows, or "a selection" of draws by `Posterior.compress`. Errors are of the
-    rows: the draws' own are not in them.
+    `agreement` and `total_variation`, or `wasserstein`, in the data's units; with calibration rows
+    `conformal_width_90` and `conformal_coverage_90`, or `set_size_90` and `set_coverage_90`: of
+    equal coverage the narrower interval or smaller set is better; `log_evidence`, of methods that
+    estimate it; `seconds` in all, compilation included; and `status`, the verdict of `diagnose` at
+    these rows, or "a selection" of draws by `Posterior.compress`. Errors are of the rows: the
+    draws' own are not in them.
 
     Args:
         posteriors: name -> posterior, of one kind of target in one unit.
@@ -47,6 +53,8 @@ def compare(
         reference: the name of one of the posteriors, or of a reference posterior
             (`references.names()`) at whose test rows they are compared; or what `evaluate` takes:
             another posterior, or class probabilities.
+        calibration: rows `(x, y)` that trained none of the posteriors and are not those of `x`,
+            with which each is calibrated, as by `conformal.split`.
         samples: predictive samples behind CRPS and Wasserstein distance, or as many as the run
             that kept fewest has. Two runs of one posterior are some 1.8 sd / sqrt(samples) apart.
         variant: of the calibration error, as in `expected_calibration_error`.
@@ -57,8 +65,9 @@ def compare(
 
     Raises:
         ValueError: fewer than two posteriors, an unknown reference or variant, a posterior that
-            cannot predict at these rows, or targets of different kinds or units; and as
-            `evaluate`.
+            cannot predict at these rows, or targets of different kinds or units; calibration rows
+            without `x` and `y`; and as `evaluate`.
+        TypeError: the calibration is not rows.
     """
     if len(posteriors) < 2:
         raise ValueError("A comparison needs two posteriors at least; `evaluate` scores one.")
@@ -74,12 +83,17 @@ def compare(
         reference = references.load(reference)
     kept = x is None and y is None
     x, y = _rows(posteriors, x, y)
+    calibrated = {}
+    if calibration is not None:
+        rows = pair(calibration)
+        check_calibration(rows, x, y, _LEVELS, recorded=kept)
+        calibrated = {name: split(p, *rows) for name, p in posteriors.items()}
     known = {name: _predicted(name, p, x, y, kept) for name, p in posteriors.items()}
     task = _check_alike(known, y)
     other = known[reference] if isinstance(reference, str) else reference
-    if hasattr(other, "predict") and not isinstance(other, _Known):
+    if hasattr(other, "predict") and not isinstance(other, Predicted):
         other = _predicted("reference", other, x, y, kept)
-    most = [p.prediction for p in (*known.values(), other) if isinstance(p, _Known)]
+    most = [p.prediction for p in (*known.values(), other) if isinstance(p, Predicted)]
     samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
     scored = {name: log_scores(p.prediction, y) for name, p in known.items()}
     best = max(scored, key=lambda name: np.nan_to_num(scored[name].mean(), nan=-np.inf))
@@ -96,6 +110,11 @@ def compare(
             "method": run.get("kernel"),
             **_likelihoods(scored[name], scored[best]),
             **_chosen(task, scores, variant),
+            **(
+                conformal_scores(one, posterior, known[name].prediction, x, y, _LEVELS)
+                if (one := calibrated.get(name))
+                else {}
+            ),
             "log_evidence": _log_evidence(posterior),
             "seconds": run.get("seconds", {}).get("total"),
             "status": status,
@@ -115,17 +134,6 @@ def _log_evidence(posterior: Any) -> float | None:
         return log_evidence(posterior).value
     except (AttributeError, ValueError):  # of class probabilities, or another method
         return None
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A posterior whose predictions at the rows are made already, or were recorded in its run."""
-
-    prediction: Any
-    recorded: bool = False
-
-    def predict(self, x: Any) -> Any:
-        return self.prediction
 
 
 def _rows(posteriors: Mapping[str, Any], x: Any, y: Any) -> tuple[Any, Any]:
@@ -158,16 +166,16 @@ def _probe(posterior: Any) -> tuple[Any, Any]:
     return getattr(posterior, "probe", None) or (None, None)
 
 
-def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
+def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> Predicted:
     """At x, by the model or, where `kept` or there is none, from what the run kept."""
     able = _can_predict(posterior)
     if able and not kept:
-        return _Known(posterior.predict(x))
+        return Predicted(posterior.predict(x))
     x_kept, y_kept = _probe(posterior)
     if y_kept is not None and np.array_equal(x_kept, x) and np.array_equal(y_kept, y):
-        return _Known(posterior.predict(), recorded=True)
+        return Predicted(posterior.predict(), recorded=True)
     if able:
-        return _Known(posterior.predict(x))
+        return Predicted(posterior.predict(x))
     missing = "model" if getattr(posterior, "has_weights", True) else "weights"
     other = y_kept is not None
     why = "kept function values at other rows" if other else "kept no function values with targets"
@@ -181,7 +189,7 @@ def _predicted(name: str, posterior: Any, x: Any, y: Any, kept: bool) -> _Known:
     )
 
 
-def _check_alike(known: Mapping[str, _Known], y: Any) -> str:
+def _check_alike(known: Mapping[str, Predicted], y: Any) -> str:
     """The task of all; ValueError where tasks, classes or units differ."""
     (first, one), *others = known.items()
     task = one.prediction.task

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.conformal import Calibrated, split
 from bayesnn_ppl.core.predictions import exact_targets, log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.class_scores import (
@@ -13,6 +14,7 @@ from bayesnn_ppl.metrics.class_scores import (
     base_rate,
     scores_by_class,
 )
+from bayesnn_ppl.metrics.conformal_scores import check_calibration, conformal_scores
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
 from bayesnn_ppl.metrics.referral import referral_curve
 from bayesnn_ppl.metrics.score_tables import Evaluation
@@ -33,6 +35,7 @@ def evaluate(
     y: Any = None,
     *,
     reference: Any = None,
+    calibration: Any = None,
     intervals: Sequence[float] = (0.5, 0.9, 0.95),
     samples: int = 1000,
     class_names: Sequence[str] | None = None,
@@ -55,6 +58,10 @@ def evaluate(
     With a reference, for labels `reference_agreement` and `reference_total_variation`; for
     numbers `reference_mean_difference`, mean |E y - E' y|, and `reference_wasserstein`, both in
     the data's units.
+    With calibration rows, the conformal intervals of each level that they make of the posterior's
+    own: `conformal_coverage_XX` and `conformal_width_XX`; for labels `set_coverage_XX` and
+    `set_size_XX`, the mean number of classes in a set. Their coverage is the level up to chance
+    whatever the model, so a good posterior shows in narrow intervals and small sets.
 
     Args:
         posterior: an object whose `predict(x)` gives a prediction in the data's units.
@@ -65,7 +72,10 @@ def evaluate(
         reference: another posterior, trained on targets in the same units; or averaged class
             probabilities (N, ..., K); or a `Reference` for some of the rows, such as
             `hmc_reference(name)`. Rows are matched by their order.
-        intervals: probabilities of the central intervals, inside (0, 1). Regression only.
+        calibration: rows `(x, y)` that neither trained the posterior nor are scored, for
+            `conformal.split`; or what it or `conformal.cross` returned.
+        intervals: probabilities of the central intervals, and of what is calibrated, inside (0, 1).
+            Of labels without calibration there are none.
         samples: predictive samples behind the CRPS and the Wasserstein distance (seed 0).
             Regression only.
         class_names: for `by_class`; by default those of the `Dataset` that y, or else the training
@@ -78,7 +88,10 @@ def evaluate(
         ValueError: `intervals` or `samples` out of range, x and y of different lengths, y of
             another shape than the predictions, a prediction of another task, or a reference that
             does not fit the rows, the classes, the task or the units; more names than classes.
-        TypeError: the reference is neither a posterior nor numbers.
+            Calibration rows that are too few for a level of `intervals`, are scored too, or are
+            refused by `conformal.split`; with them a target that is censored or masked, or no
+            `x` and `y`.
+        TypeError: the reference is neither a posterior nor numbers, or the calibration not rows.
 
     Warns:
         UserWarning: most rows of x or y lie far outside those of training.
@@ -99,6 +112,12 @@ def evaluate(
     same_rows(x, y)
     if reference is not None:
         check_reference(reference, len(y))
+    calibrated = None
+    if calibration is not None:
+        check_calibration(calibration, x, y, intervals, recorded=recorded)
+        calibrated = calibration
+        if not isinstance(calibration, Calibrated):
+            calibrated = split(posterior, *calibration)
     from bayesnn_ppl.data.new_inputs import warn_targets_outside  # JAX, which scores do without
 
     prediction = posterior.predict() if recorded else posterior.predict(x)
@@ -122,6 +141,8 @@ def evaluate(
             f"The prediction's task is {prediction.task!r}, but `evaluate` scores 'regression' "
             "and 'classification'. Use the functions of `metrics` on the prediction's arrays."
         )
+    if calibrated is not None:
+        scores |= conformal_scores(calibrated, posterior, prediction, x, y, intervals)
     if reference is not None:
         scores |= reference_scores(prediction, reference, x, y, samples)
     return Evaluation(prediction.task, len(y), scores, by_class, partial)

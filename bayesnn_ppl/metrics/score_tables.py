@@ -42,7 +42,15 @@ _MEANING = {
     "mean_in": "mean score of the inliers",
     "mean_out": "mean score of the outliers",
 }
-
+# Of scores that are named by their level too.
+_OF_LEVEL = {
+    "coverage": "share of targets inside the central {} % interval",
+    "width": "mean width of the central {} % interval",
+    "conformal_coverage": "share of targets inside the conformal {} % interval",
+    "conformal_width": "mean width of the conformal {} % interval",
+    "set_coverage": "share of labels in the conformal {} % set",
+    "set_size": "mean number of classes in the conformal {} % set",
+}
 
 _HEADINGS = {
     "nll": "NLL",
@@ -55,6 +63,10 @@ _HEADINGS = {
     "agreement": "agreement",
     "total_variation": "TV",
     "wasserstein": "W1",
+    "conformal_width_90": "90 % width",
+    "conformal_coverage_90": "coverage",
+    "set_size_90": "90 % set",
+    "set_coverage_90": "coverage",
     "log_evidence": "log evidence",
     "seconds": "seconds",
     "status": "verdict",
@@ -106,12 +118,8 @@ class Evaluation(Mapping[str, float]):
 
     def meaning(self, name: str) -> str:
         """What a score is, in a few words."""
-        kind, _, level = name.partition("_")
-        if kind == "coverage":
-            return f"share of targets inside the central {level} % interval"
-        if kind == "width":
-            return f"mean width of the central {level} % interval"
-        return _MEANING[name]
+        kind, _, level = name.rpartition("_")
+        return _OF_LEVEL[kind].format(level) if kind in _OF_LEVEL else _MEANING[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Task, number of rows and scores in one flat dictionary, and those of each class."""

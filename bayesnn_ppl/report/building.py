@@ -9,6 +9,7 @@ from typing import Any
 
 import bayesnn_ppl
 from bayesnn_ppl.core.arguments import integer, readable
+from bayesnn_ppl.metrics.conformal_scores import pair
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.report.parts import markup
 from bayesnn_ppl.report.parts.subject import Subject
@@ -103,6 +104,7 @@ def page(
     *,
     train: tuple[Any, Any] | None = None,
     reference: str | None = None,
+    calibration: Any = None,
     gradients: int = _GRADIENTS,
     words: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Page:
@@ -121,6 +123,9 @@ def page(
         y: their targets.
         train: the training rows `(x, y)`, for baselines and the configurational temperature.
         reference: name of the posterior that the others are compared with.
+        calibration: rows `(x, y)` that trained nothing and are not those of `x`. With them the
+            coverage and width of the conformal intervals are compared with the posterior's own; of
+            labels the page has those of conformal sets.
         gradients: at how many draws the configurational temperature is read, each a pass over
             the training rows; 0 for none.
         words: name -> what is known besides: `command` that repeats the run, `data`, `target`,
@@ -130,9 +135,10 @@ def page(
         A `Page`; `page.save("report.html")` writes it.
 
     Raises:
-        ValueError: there is no posterior, an unknown reference, `x` comes without `y`, or a
-            posterior holds nothing to judge.
-        TypeError: something that is not a posterior.
+        ValueError: there is no posterior, an unknown reference, `x` comes without `y`, a
+            posterior holds nothing to judge, or calibration rows are refused by
+            `metrics.evaluate`.
+        TypeError: something that is not a posterior, or a calibration that is not rows.
 
     Example:
         >>> import bayesnn_ppl as bnn
@@ -164,6 +170,7 @@ def page(
         more: dict[str, Any] = {
             "train": None if train is None else tuple(train),  # a `Split` unpacks to its two
             "gradients": gradients,
+            "calibration": None if calibration is None else pair(calibration),
             "words": (words or {}).get(name, {}),
         }
         subjects.append(Subject(name, f"run{index}", posterior, **more, **rows))
@@ -172,6 +179,9 @@ def page(
 
 def built(subjects: list[Subject], *, reference: str | None = None, script: str = "") -> Page:
     """A page of one subject or several, with a script besides that of every page."""
+    for subject in subjects:
+        if subject.calibration is not None:
+            subject.scores  # noqa: B018 - rows are refused before the page is computed
     parts: list[tuple[str, str, str, bool]] = []  # identifier, title, body, half as wide
     single = len(subjects) == 1
     if not single:

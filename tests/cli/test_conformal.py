@@ -2,13 +2,16 @@
 
 import csv
 import io
+import json
+import re
+import shutil
 
 import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import write_csv
+from tests.cli.conftest import table, write_csv
 from tests.cli.test_reading import printed
 
 
@@ -66,3 +69,70 @@ def test_what_cannot_calibrate(linear_run, here, capsys):
     write_csv(here / "without.csv", columns)
     refused = failed(capsys, "predict", linear_run, "--conformal", "without.csv")
     assert "no column `disease progression`" in refused
+
+
+@pytest.fixture
+def later(here):
+    """The first 40 training rows with other targets, a table that trained nothing."""
+    columns = raw_rows("diabetes", slice(0, 40), "train")
+    columns["disease progression"] = columns["disease progression"] + 60 * np.cos(np.arange(40))
+    write_csv(here / "later.csv", columns)
+    x, _ = bnn.data.load("diabetes").train
+    units = bnn.data.load("diabetes").standardisation
+    return x[:40], units.apply_y(columns["disease progression"]).astype(np.float32)
+
+
+def test_evaluate(linear_run, later, here, capsys):
+    test = bnn.data.load("diabetes").test
+    posterior = bnn.load(linear_run, bnn.models.linear())
+    expected = dict(bnn.metrics.evaluate(posterior, *test, calibration=later))
+    line = ("evaluate", linear_run, "--conformal", "later.csv")
+    found = json.loads(printed(capsys, *line, "--json"))
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    shown = printed(capsys, *line)
+    assert "44 test rows of diabetes, calibrated on the 40 rows of later.csv" in shown
+    assert "mean width of the conformal 90 % interval" in shown
+    refused = failed(capsys, "evaluate", linear_run, "--conformal", "diabetes")
+    assert "44 of the 44 calibration rows are among the 44 that are scored" in refused
+    write_csv(here / "seen.csv", raw_rows("diabetes", slice(0, 40), "train"))
+    for command in ("evaluate", "report"):
+        refused = failed(capsys, command, linear_run, "--conformal", "seen.csv")
+        assert "40 of the 40 calibration rows trained the posterior" in refused
+
+
+def test_compare(linear_run, later, here, capsys):
+    bnn.load(linear_run, thin=4).save(here / "short")
+    shutil.copy(linear_run / "run.json", here / "short")
+    line = ("compare", linear_run, "short", "--conformal", "later.csv")
+    found = json.loads(printed(capsys, *line, "--json"))["runs"]
+    test = bnn.data.load("diabetes").test
+    for name, folder in (("linear", linear_run), ("short", here / "short")):
+        posterior = bnn.load(folder, bnn.models.linear())
+        expected = bnn.metrics.evaluate(posterior, *test, calibration=later, intervals=[0.9])
+        for score in ("conformal_coverage_90", "conformal_width_90"):
+            assert found[name][score] == pytest.approx(expected[score], rel=1e-4)
+    shown = printed(capsys, *line)
+    assert "calibrated on the 40 rows of later.csv" in shown and "90 % width" in shown
+
+
+def test_report(linear_run, later, here, capsys):
+    line = ("report", linear_run, "--out", "page.html", "--gradients", "0")
+    printed(capsys, *line, "--conformal", "later.csv")
+    page = (here / "page.html").read_text()
+    assert "Calibrated on 40 other rows" in page and "conformal width" in page
+    posterior = bnn.load(linear_run, bnn.models.linear())
+    test = bnn.data.load("diabetes").test
+    scores = bnn.metrics.evaluate(posterior, *test, calibration=later)
+    (row,) = re.findall(r'<tr><th scope="row">90 %</th>(.*?)</tr>', page)
+    cells = [float(cell) for cell in re.findall(r">([\d.]+)</td>", row)]
+    names = ["coverage_90", "conformal_coverage_90", "width_90", "conformal_width_90"]
+    assert cells == pytest.approx([scores[name] for name in names], rel=1e-3)
+
+
+def test_a_model_is_needed(own_run, here, capsys):
+    write_csv(here / "later.csv", table(30))
+    refused = failed(capsys, "evaluate", own_run, "--conformal", "later.csv")
+    assert "--model my_model.py" in refused
+    refused = failed(capsys, "report", own_run, "--conformal", "later.csv")
+    assert "in a shell `--model FILE.py:NAME`" in refused
+    assert not (here / own_run / "report.html").exists()

@@ -7,7 +7,8 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import references, storage
-from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
+from bayesnn_ppl.cli.commands.reading import calibration_rows
+from bayesnn_ppl.cli.shared.options import Argument, Command, Output, calibration_table, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.settings.declaring import setting
 from bayesnn_ppl.settings.models.user_models import failures_named
@@ -30,6 +31,9 @@ class CompareSettings:
         metavar="RUN",
         unit="path",
         shown="none, and no distances",
+    )
+    conformal: str | None = calibration_table(
+        "adds the width and coverage of 90 % intervals, or sets of classes, calibrated on them"
     )
     model: str | None = model_file("none; runs are scored where they kept function values")
     out: str | None = setting(
@@ -61,8 +65,13 @@ def run_compare(runs: Sequence[str], *, settings: CompareSettings, output: Outpu
     kept = " that the runs kept"
     if all(p.model is not None and p.has_weights for p in posteriors.values()):
         (x, y), kept = first.load_data().test, ""
+    calibration = None
+    if settings.conformal is not None:
+        for name, posterior in posteriors.items():  # of the same data, so in the same units
+            *calibration, by = calibration_rows(found_runs[name], posterior, settings.conformal)
+        kept += f", calibrated on {by}"
     with failures_named(file):
-        found = bnn.metrics.compare(posteriors, x, y, reference=reference)
+        found = bnn.metrics.compare(posteriors, x, y, reference=reference, calibration=calibration)
     if output.json:
         print_json(found.to_dict())
     else:

@@ -10,13 +10,13 @@ import numpy as np
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import conformal, storage
-from bayesnn_ppl.cli.commands.reading import RUN, opened, training_rows
-from bayesnn_ppl.cli.shared.options import Command, Output, model_file
+from bayesnn_ppl.cli.commands.reading import RUN, calibration_rows, opened
+from bayesnn_ppl.cli.shared.options import Command, Output, calibration_table, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.core.wording import json_text
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.models.user_models import failures_named
-from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
+from bayesnn_ppl.settings.saved.rows import inputs
 from bayesnn_ppl.settings.saved.run_file import Run, require_new
 from bayesnn_ppl.settings.value_kinds import choices, levels, number, whole
 
@@ -55,11 +55,9 @@ class PredictSettings:
         unit="probabilities",
         shown="0.05,0.95",
     )
-    conformal: str | None = setting(
-        "rows with targets that trained nothing: adds intervals, or sets of classes, which are "
-        "calibrated on them and hold their level whether the model is right or not",
-        metavar="NAME|FILE.csv",
-        unit="name or path",
+    conformal: str | None = calibration_table(
+        "adds intervals, or sets of classes, which are calibrated on them and hold their level "
+        "whether the model is right or not"
     )
     level: float | None = setting(
         "level of these intervals or sets",
@@ -134,7 +132,7 @@ def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
     with failures_named(path):
         columns = prediction_columns(of, posterior.predict(x), settings.quantiles)
         if settings.conformal is not None:
-            columns |= _conformal_columns(of, posterior, x, settings)
+            columns |= _conformal_columns(of, posterior, x, settings.conformal, settings.level)
     if out is None:
         if output.json:
             print_json(_records(columns))
@@ -233,18 +231,17 @@ def prediction_columns(
 
 
 def _conformal_columns(
-    run: Run, posterior: Any, x: Any, settings: PredictSettings
+    run: Run, posterior: Any, x: Any, table: str, level: float | None
 ) -> dict[str, Any]:
     """Column name -> ends of intervals, or names of the classes of a set with bars between."""
-    rows, y, label = inputs_and_targets(run, settings.conformal)
+    rows, y, label = calibration_rows(run, posterior, table)
     if np.array_equal(rows, x):
         raise ValueError(
             f"{label[0].upper()}{label[1:]} are to be predicted and calibrate the prediction, so "
             "nothing new would be predicted. Give other rows with --data or with --conformal."
         )
-    posterior.data = training_rows(run, posterior)  # which must not calibrate
     calibrated = conformal.split(posterior, rows, y)
-    level = _LEVEL if settings.level is None else settings.level
+    level = _LEVEL if level is None else level
     name = f"{100 * level:g}"
     if isinstance(calibrated.score, conformal.AdaptiveSets):
         sets = calibrated.sets(x, level)

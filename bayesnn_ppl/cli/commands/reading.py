@@ -6,8 +6,9 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
-from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
+from bayesnn_ppl.cli.shared.options import Argument, Command, Output, calibration_table, model_file
 from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
+from bayesnn_ppl.conformal.calibrating import require_new_rows
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.models.user_models import failures_named
 from bayesnn_ppl.settings.saved.hmc_references import reference_of
@@ -16,7 +17,7 @@ from bayesnn_ppl.settings.saved.opening import open_posterior, open_run
 from bayesnn_ppl.settings.saved.rows import inputs, inputs_and_targets
 from bayesnn_ppl.settings.saved.run_file import Run
 
-__all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "opened", "training_rows"]
+__all__ = ["CHECKED", "DIAGNOSE", "EVALUATE", "RUN", "calibration_rows", "opened"]
 
 # Exit status of `diagnose --check`; 2 is an error in what was typed.
 CHECKED = {"converged": 0, "not converged": 1, "approximate": 3, "doubtful": 4, "not judged": 5}
@@ -62,6 +63,9 @@ class EvaluateSettings:
         unit="name or path",
         shown=_ROWS,
     )
+    conformal: str | None = calibration_table(
+        "adds the coverage and width of intervals, or sets of classes, calibrated on them"
+    )
 
 
 def opened(folder: Path, model: str | None) -> tuple[Run, Any, Path | None]:
@@ -76,16 +80,18 @@ def opened(folder: Path, model: str | None) -> tuple[Run, Any, Path | None]:
 
 
 def _judged(
-    folder: Path, model: str | None, data: str | None
+    folder: Path, model: str | None, *rows: str | None
 ) -> tuple[Run, Any, Path | None, bool]:
     """As `opened`, and whether the run is judged by what it kept at its probe inputs.
 
-    So it is where a model of the user's own is not given, or no weights were kept.
+    So it is where a model of the user's own is not given, or no weights were kept, unless other
+    `rows` have to be predicted.
     """
     run = open_run(folder)
     posterior = bnn.load(folder)
     without = "zoo" not in run.model and model is None
-    if data is None and posterior.probe is not None and (without or not posterior.has_weights):
+    known = all(row is None for row in rows) and posterior.probe is not None
+    if known and (without or not posterior.has_weights):
         return run, posterior, None, True
     return *opened(folder, model), False
 
@@ -134,10 +140,25 @@ def training_rows(run: Run, posterior: Any) -> Any:
     return train if posterior.is_trained_on(*train) else None
 
 
+def calibration_rows(run: Run, posterior: Any, table: str) -> tuple[Any, Any, str]:
+    """The rows of --conformal as the model was given its own, and what they are in a few words.
+
+    Raises:
+        ValueError: most of them trained the run, as far as its data are at hand; or features or
+            target are not those of the run.
+    """
+    x, y, label = inputs_and_targets(run, table)
+    if (train := training_rows(run, posterior)) is not None:
+        require_new_rows(train, x, y)
+    return x, y, label
+
+
 def run_evaluate(run: str, *, settings: EvaluateSettings, output: Output) -> int:
     """Print the scores."""
     folder = storage.fetched(run)
-    of, posterior, path, recorded = _judged(folder, settings.model, settings.data)
+    of, posterior, path, recorded = _judged(
+        folder, settings.model, settings.data, settings.conformal
+    )
     if recorded:
         scores = bnn.metrics.evaluate(posterior, class_names=of.class_names)
         label = _probe_label(of, posterior)
@@ -145,9 +166,18 @@ def run_evaluate(run: str, *, settings: EvaluateSettings, output: Output) -> int
         x, y, label = inputs_and_targets(of, settings.data)
         # It knows the rows that the run was made for, in their order.
         reference = reference_of(of) if settings.data is None else None
+        calibration = None
+        if settings.conformal is not None:
+            *calibration, by = calibration_rows(of, posterior, settings.conformal)
+            label += f", calibrated on {by}"
         with failures_named(path):
             scores = bnn.metrics.evaluate(
-                posterior, x, y, reference=reference, class_names=of.class_names
+                posterior,
+                x,
+                y,
+                reference=reference,
+                calibration=calibration,
+                class_names=of.class_names,
             )
     if output.json:
         print_json(scores.to_dict())

@@ -7,8 +7,8 @@ from typing import Any
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli.commands.compare import RUNS, folders_of, runs_of
-from bayesnn_ppl.cli.commands.reading import RUN
-from bayesnn_ppl.cli.shared.options import Argument, Command, Output, model_file
+from bayesnn_ppl.cli.commands.reading import RUN, calibration_rows
+from bayesnn_ppl.cli.shared.options import Argument, Command, Output, calibration_table, model_file
 from bayesnn_ppl.cli.shared.output import note, print_json
 from bayesnn_ppl.cli.shared.page_server import Watched, serve
 from bayesnn_ppl.report.building import built
@@ -42,6 +42,9 @@ class ReportSettings:
         metavar="RUN",
         unit="path",
         shown="none, and no distances",
+    )
+    conformal: str | None = calibration_table(
+        "compares the coverage and width of the run's own intervals with those calibrated on them"
     )
     gradients: int = setting(
         "draws at which temperatures are read, each a pass over the training rows; 0 for none",
@@ -122,7 +125,15 @@ def run_report(runs: Sequence[str], *, settings: ReportSettings, output: Output)
     default = next(iter(folders.values())) / "report.html" if single else Path("report.html")
     out = _page_file(Path(settings.out) if settings.out else default)
     subjects = [
-        _subject(index, name, folders[name], run, models[name], settings.gradients)
+        _subject(
+            index,
+            name,
+            folders[name],
+            run,
+            models[name],
+            settings.gradients,
+            conformal=settings.conformal,
+        )
         for index, (name, run) in enumerate(found.items())
     ]
     if any(subject.inputs is not None for subject in subjects):
@@ -199,11 +210,15 @@ def _subject(
     gradients: int,
     *,
     kept: bool = False,
+    conformal: str | None = None,
 ) -> Subject:
     """What the page is told of a run; where `kept`, only what the run itself recorded is used."""
     posterior = bnn.load(folder)
     kept = kept and posterior.probe is not None
     rows: dict[str, Any] = {}
+    if conformal is not None:
+        *calibration, _ = calibration_rows(run, posterior, conformal)
+        rows["calibration"] = tuple(calibration)
     if model is not None and posterior.has_weights and not kept:
         posterior = bnn.load(folder, predicting(run, posterior.provenance, model))
         if run.data:
@@ -211,7 +226,13 @@ def _subject(
             x, y = held_out(dataset)
             train = tuple(dataset.train)
             # In Python a part of the data may have been given.
-            rows = {"x": x, "y": y, "train": train if posterior.is_trained_on(*train) else None}
+            if conformal is not None and y is None:
+                raise ValueError(
+                    f"All rows of {run.data_label} trained `{name}`, so none are left to score "
+                    "conformal intervals on. Leave --conformal out, or use `bayesnn evaluate` with "
+                    "--data."
+                )
+            rows |= {"x": x, "y": y, "train": train if posterior.is_trained_on(*train) else None}
     words = {
         "command": run.command,
         "data": f"{run.model_label} on {run.data_label}",

@@ -222,6 +222,15 @@ def _completer(metavar: str) -> Callable[[CompletionContext], list[str]] | None:
     return _paths if metavar.startswith(_PATHS) else None
 
 
+def calibration_table(effect: str) -> Any:
+    """The setting `conformal` of commands that calibrate: rows with targets, and what they add."""
+    return setting(
+        f"rows with targets that trained nothing: {effect}",
+        metavar="NAME|FILE.csv",
+        unit="name or path",
+    )
+
+
 def model_file(shown: str = "none") -> Any:
     """The setting `model` of commands for runs that are there."""
     return setting(

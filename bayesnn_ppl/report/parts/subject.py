@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.core.predictions import Predicted
 from bayesnn_ppl.metrics import Evaluation, evaluate
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.report.parts.thinning import thinned, weights_of
@@ -15,16 +16,6 @@ from bayesnn_ppl.report.parts.thinning import thinned, weights_of
 # What looking at all training rows may cost: a few seconds of two cores.
 _MOST_VALUES, _MOST_PRODUCTS = 5_000_000, 2e10
 _FEWEST_DRAWS = 100  # with which the training rows are worth a look
-
-
-@dataclass(frozen=True)
-class _Predicted:
-    """A posterior whose predictions at the rows are made already."""
-
-    prediction: Any
-
-    def predict(self, x: Any) -> Any:
-        return self.prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +31,7 @@ class Subject:
         words: what the command line knows of the run besides: `command`, `data`, `target`,
             `classes`.
         gradients: at how many draws the configurational temperature is read; 0 for none.
+        calibration: rows `(x, y)` for conformal intervals or sets; None for none.
     """
 
     name: str
@@ -51,6 +43,7 @@ class Subject:
     train: tuple[Any, Any] | None = None
     words: Mapping[str, Any] = field(default_factory=dict)
     gradients: int = 0
+    calibration: tuple[Any, Any] | None = None
 
     @cached_property
     def run(self) -> dict[str, Any]:
@@ -161,13 +154,18 @@ class Subject:
 
     @cached_property
     def scores(self) -> Evaluation | None:
-        """Held-out scores; None without targets."""
-        if self.targets is None:
+        """Held-out scores; None without targets, which calibration needs."""
+        if self.targets is None and self.calibration is None:
             return None
-        if self.at_probe:
-            return evaluate(self.posterior, class_names=self.words.get("classes"))
-        rows = (self.x, self.y)
-        return evaluate(_Predicted(self.prediction), *rows, class_names=self.words.get("classes"))
+        # What calibrates predicts at other rows too.
+        known = self.at_probe or self.calibration is not None
+        return evaluate(
+            self.posterior if known else Predicted(self.prediction),
+            self.x,
+            self.y,
+            calibration=self.calibration,
+            class_names=self.words.get("classes"),
+        )
 
     @cached_property
     def has_bounds(self) -> bool:

@@ -16,9 +16,12 @@ def comparison_section(subjects: list[Subject], reference: str | None) -> str:
     first = subjects[0]
     everywhere = all(not s.at_probe for s in subjects)
     x, y = (first.x, first.y) if everywhere else (None, None)
+    calibration = first.calibration if everywhere else None
     posteriors = {s.name: s.posterior for s in subjects}
     try:
-        found = compare(posteriors, x, y, reference=reference, diagnose=False)
+        found = compare(
+            posteriors, x, y, reference=reference, calibration=calibration, diagnose=False
+        )
     except ValueError as error:
         return markup.paragraph(f"These runs cannot be scored together. {error}")
     shown = [n for n in found.columns if not n.endswith("_se")]

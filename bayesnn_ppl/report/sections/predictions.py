@@ -36,6 +36,41 @@ def predictions_section(subject: Subject) -> str:
     """Predictions compared with observations, and calibration."""
     if subject.prediction is None or subject.targets is None:
         return ""
+    return _drawn(subject) + _calibrated(subject)
+
+
+def _calibrated(subject: Subject) -> str:
+    """Coverage and width of the posterior's own intervals and of the conformal ones, by level."""
+    scores = subject.scores
+    if subject.calibration is None or scores is None:
+        return ""
+    rows = len(subject.calibration[1])
+    kinds = {
+        "set_coverage": "coverage of the sets",
+        "set_size": "mean number of classes in a set",
+        "coverage": "own coverage",
+        "conformal_coverage": "conformal coverage",
+        "width": "own width",
+        "conformal_width": "conformal width",
+    }
+    by_level: dict[str, dict[str, float]] = {}
+    for name, value in scores.items():
+        kind, _, level = name.rpartition("_")
+        if kind in kinds:
+            by_level.setdefault(level, {})[kind] = value
+    shown = [kind for kind in kinds if kind in next(iter(by_level.values()))]
+    return markup.table(
+        f"Calibrated on {rows} other rows: whatever the model, the coverage is the level up to "
+        "chance",
+        ["level", *(kinds[kind] for kind in shown)],
+        [
+            [f"{level} %", *(markup.number(values[kind]) for kind in shown)]
+            for level, values in by_level.items()
+        ],
+    )
+
+
+def _drawn(subject: Subject) -> str:
     if subject.prediction.task == "classification":
         return _labels(subject)
     if subject.has_bounds:
