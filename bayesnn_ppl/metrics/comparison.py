@@ -12,7 +12,7 @@ from bayesnn_ppl.conformal import split
 from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.predictions import Predicted, log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
-from bayesnn_ppl.metrics.conformal_scores import check_calibration, conformal_scores, pair
+from bayesnn_ppl.metrics.conformal_scores import check_calibration, pair, scores_by_level
 from bayesnn_ppl.metrics.evaluation import evaluate
 from bayesnn_ppl.metrics.evidence import log_evidence
 from bayesnn_ppl.metrics.score_tables import Comparison
@@ -111,7 +111,7 @@ def compare(
             **_likelihoods(scored[name], scored[best]),
             **_chosen(task, scores, variant),
             **(
-                conformal_scores(one, posterior, known[name].prediction, x, y, _LEVELS)
+                scores_by_level(one, posterior, known[name].prediction, x, y, _LEVELS)
                 if (one := calibrated.get(name))
                 else {}
             ),

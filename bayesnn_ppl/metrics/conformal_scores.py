@@ -83,7 +83,7 @@ def pair(calibration: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def conformal_scores(
+def scores_by_level(
     calibrated: Calibrated, posterior: Any, prediction: Any, x: Any, y: Any, levels: Sequence[float]
 ) -> dict[str, float]:
     """Coverage and mean width of intervals, or mean size of sets, of each level.

@@ -14,7 +14,7 @@ from bayesnn_ppl.metrics.class_scores import (
     base_rate,
     scores_by_class,
 )
-from bayesnn_ppl.metrics.conformal_scores import check_calibration, conformal_scores
+from bayesnn_ppl.metrics.conformal_scores import check_calibration, scores_by_level
 from bayesnn_ppl.metrics.reference import check_reference, reference_scores
 from bayesnn_ppl.metrics.referral import referral_curve
 from bayesnn_ppl.metrics.score_tables import Evaluation
@@ -142,7 +142,7 @@ def evaluate(
             "and 'classification'. Use the functions of `metrics` on the prediction's arrays."
         )
     if calibrated is not None:
-        scores |= conformal_scores(calibrated, posterior, prediction, x, y, intervals)
+        scores |= scores_by_level(calibrated, posterior, prediction, x, y, intervals)
     if reference is not None:
         scores |= reference_scores(prediction, reference, x, y, samples)
     return Evaluation(prediction.task, len(y), scores, by_class, partial)

@@ -9,7 +9,7 @@ from scipy import stats
 from bayesnn_ppl import conformal
 from bayesnn_ppl.data.common.dataset import Split
 from bayesnn_ppl.metrics import compare, evaluate
-from bayesnn_ppl.metrics.conformal_scores import conformal_scores
+from bayesnn_ppl.metrics.conformal_scores import scores_by_level
 from tests.conformal.stand_ins import CENTRE, SCALE, numbers
 from tests.metrics.linear_draws import exact_posterior
 
@@ -151,7 +151,7 @@ def test_several_outputs_and_counts():
     y[:, 1] *= 10
     calibrated = conformal.split(two, x[:CALIBRATING], y[:CALIBRATING])
     rows = x[CALIBRATING:], y[CALIBRATING:]
-    found = conformal_scores(calibrated, two, two.predict(rows[0]), *rows, [0.9])
+    found = scores_by_level(calibrated, two, two.predict(rows[0]), *rows, [0.9])
     ends = calibrated.interval(rows[0], 0.9)
     target = CENTRE + SCALE * rows[1]
     inside = (ends[..., 0] <= target) & (target <= ends[..., 1])
@@ -168,9 +168,7 @@ def test_several_outputs_and_counts():
 
     counting, y = SimpleNamespace(predict=predict), rng.poisson(6.0, size=CALIBRATING + SCORED)
     calibrated = conformal.split(counting, x[:CALIBRATING], y[:CALIBRATING])
-    found = conformal_scores(
-        calibrated, counting, predict(rows[0]), rows[0], y[CALIBRATING:], [0.5]
-    )
+    found = scores_by_level(calibrated, counting, predict(rows[0]), rows[0], y[CALIBRATING:], [0.5])
     assert found["conformal_coverage_50"] > 0.45
 
 
@@ -241,4 +239,4 @@ class TestRefusals:
         x, y = np.zeros((20, 1)), np.arange(20.0)
         prediction = SimpleNamespace(**vars(normal.predict(x)), exact=lambda y: y > 1)
         with pytest.raises(ValueError, match="2 targets of the scored rows are censored or masked"):
-            conformal_scores(conformal.split(normal, x, y), normal, prediction, x, y, [0.9])
+            scores_by_level(conformal.split(normal, x, y), normal, prediction, x, y, [0.9])
