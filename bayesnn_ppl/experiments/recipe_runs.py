@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl import storage
+from bayesnn_ppl.experiments.beginnings import with_beginning
 from bayesnn_ppl.experiments.execution import Made, make_run, prepare
 from bayesnn_ppl.experiments.judging import Judged, judge_run
 from bayesnn_ppl.experiments.recipe import Published, Recipe, load_recipe
@@ -51,7 +52,7 @@ def run_recipe(
 
     Args:
         recipe: its name, the path of a .toml file, or one that was loaded.
-        scale: "tiny", "cpu" or "full".
+        scale: "tiny", "cpu", "overnight" or "full".
         overrides: settings that replace those of the recipe, or are added to them.
         out: folder, new or empty; None chooses one in `runs/`.
         say: told what happens, a line at a time.
@@ -69,10 +70,12 @@ def run_recipe(
         >>> found.record["published"][0]["here"]  # doctest: +SKIP
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-    settings = recipe.at(scale, overrides)
-    job = job_from(recipe.command, settings, f"The recipe `{recipe.name}` at the scale {scale}")
+    where = f"The recipe `{recipe.name}` at the scale {scale}"
+    prepare(job_from(recipe.command, recipe.at(scale, overrides), where))
     folder = str(default_folder(Path(recipe.name).stem, scale)) if out is None else out
-    prepare(job)
+    place = storage.working_copy(folder)
+    settings = with_beginning(recipe, scale, overrides or {}, place, say=say, progress=progress)
+    job = job_from(recipe.command, settings, where)
     run = make_run(
         job, folder, command=line_of(recipe.command, settings), say=say, progress=progress
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesnn_ppl.experiments.protocols.kinds import Protocol, as_table, protocol_of
-from bayesnn_ppl.experiments.recipe import SCALES, check_scale, load_recipe
+from bayesnn_ppl.experiments.recipe import SCALES, Recipe, check_scale, load_recipe
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names, read
 
 __all__ = ["Arm", "Cell", "Study", "load_study", "study_names"]
@@ -133,7 +133,7 @@ class Study:
                             seed=seed,
                             x=None if arm.sweep is None else _position(arm, moved[arm.sweep]),
                             overrides=own,
-                            key=_key(recipe.command, arm.name, recipe.at(scale, own), protocol),
+                            key=_key(arm.name, recipe, scale, own, protocol),
                             protocol=protocol,
                         )
                     )
@@ -244,7 +244,9 @@ def _position(arm: Arm, value: Any) -> float:
     )
 
 
-def _key(command: str, arm: str, settings: Mapping[str, Any], protocol: Protocol | None) -> str:
-    own = [] if protocol is None else [as_table(protocol)]
-    text = json.dumps([command, arm, settings, *own], sort_keys=True)
+def _key(arm: str, recipe: Recipe, scale: str, own: Any, protocol: Protocol | None) -> str:
+    settings, begins_at = recipe.at(scale, own), recipe.scales[scale].begins_at
+    more: list[Any] = [] if protocol is None else [as_table(protocol)]
+    more += [] if begins_at is None else [begins_at]
+    text = json.dumps([recipe.command, arm, settings, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

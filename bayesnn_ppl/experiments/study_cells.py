@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from bayesnn_ppl.experiments.beginnings import with_beginning
 from bayesnn_ppl.experiments.execution import make_run, prepare, resume_run
 from bayesnn_ppl.experiments.judging import judge_run
 from bayesnn_ppl.experiments.protocols.cells import (
@@ -17,7 +18,7 @@ from bayesnn_ppl.experiments.protocols.kinds import ActiveLearning, Bandit, Shif
 from bayesnn_ppl.experiments.recipe import load_recipe
 from bayesnn_ppl.experiments.recipe_runs import recorded
 from bayesnn_ppl.experiments.study import Cell
-from bayesnn_ppl.settings.jobs import Fit, Sample, job_from
+from bayesnn_ppl.settings.jobs import Fit, Sample, job_from, line_of
 from bayesnn_ppl.settings.sampling import EndingSettings
 
 __all__ = ["job_of", "run_cell"]
@@ -63,6 +64,7 @@ def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
 
 def _held_out(cell: Cell, job: Sample | Fit, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The scores of a run on held-out rows, and what else there is to say of it."""
+    recipe = load_recipe(cell.recipe)
     prepare(job)
     if (folder / "run.json").is_file() and (folder / "commit.json").is_file():
         ending = job.ending if isinstance(job, Sample) else None
@@ -71,13 +73,15 @@ def _held_out(cell: Cell, job: Sample | Fit, folder: Path) -> tuple[dict[str, An
     else:
         if folder.exists():  # it was ended before there was anything to continue from
             shutil.rmtree(folder)
-        made = make_run(job, str(folder))
+        settings = with_beginning(recipe, cell.scale, cell.overrides, folder)
+        job = job_from(recipe.command, settings, f"The recipe `{recipe.name}`")
+        made = make_run(job, str(folder), command=line_of(recipe.command, settings))
     record, config = _read(folder / "commit.json"), _read(folder / "config.json")
     whole = record["complete"] or config.get("ended", {}).get("by") == "max_time"
     if made.stopped or not whole:
         raise KeyboardInterrupt
     judge_run(made)
-    recorded(load_recipe(cell.recipe), cell.scale, cell.overrides, folder)
+    recorded(recipe, cell.scale, cell.overrides, folder)
     diagnosis, scores = folder / "diagnosis.json", _read(folder / "metrics.json")
     scores.pop("by_class", None)  # a line of a study's table is flat
     return scores, {

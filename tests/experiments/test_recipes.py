@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
-from bayesnn_ppl.experiments import SCALES, load_recipe, recipe_names
+from bayesnn_ppl.experiments import load_recipe, recipe_names
 from bayesnn_ppl.settings.datasets import load_data
 from bayesnn_ppl.settings.declaring import given
 from bayesnn_ppl.settings.jobs import job_from
@@ -29,8 +29,10 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", recipe_names())
+AT_SCALES = [(name, scale) for name in recipe_names() for scale in load_recipe(name).scales]
+
+
+@pytest.mark.parametrize(("name", "scale"), AT_SCALES)
 def test_every_recipe_becomes_a_model_and_a_method(name, scale):
     recipe = load_recipe(name)
     settings = recipe.at(scale)
@@ -158,7 +160,7 @@ def test_names_that_are_none(tmp_path):
         load_recipe("hmc-imbd")
     with pytest.raises(FileNotFoundError, match="Give the path of a .toml file"):
         load_recipe(str(tmp_path / "none.toml"))
-    with pytest.raises(ValueError, match="there are tiny, cpu, full"):
+    with pytest.raises(ValueError, match="there are tiny, cpu, overnight, full"):
         load_recipe("hmc-imdb").at("huge")
 
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from bayesnn_ppl.experiments import SCALES, load_recipe, load_study, recipe_names, study_names
+from bayesnn_ppl.experiments import load_recipe, load_study, recipe_names, study_names
 from bayesnn_ppl.experiments.study_cells import job_of
 from bayesnn_ppl.settings.jobs import Sample
 from tests.experiments.cells import STUDY
 
+AT_SCALES = [(name, scale) for name in study_names() for scale in load_study(name).scales]
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", study_names())
+
+@pytest.mark.parametrize(("name", "scale"), AT_SCALES)
 def test_every_cell_becomes_a_command(name, scale):
     cells = load_study(name).cells(scale)
     for cell in cells:
@@ -36,8 +37,7 @@ def test_both_temperatures_are_swept():
     assert len(cells) == 30
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize(("name", "scale"), AT_SCALES)
 def test_steps_of_minibatch_samplers_go_with_the_temperature(name, scale):
     # A step of ε T on U/T moves as one of ε on U; one of ε would be 1/T times too long.
     steps = {}
