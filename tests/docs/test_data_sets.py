@@ -192,7 +192,7 @@ def test_the_reference(make, tmp_path):
 
 
 FILES = {"mnist": "mnist.npz", "cifar10": "cifar10/", "imdb": "imdb.npz"}
-FILES |= {"cifar100": "cifar-100-binary.tar.gz"}
+FILES |= {"cifar100": "cifar-100-binary.tar.gz", "fashion_mnist": "fashion_mnist.npz"}
 
 
 def test_the_table_of_recipes():

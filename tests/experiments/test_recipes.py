@@ -15,7 +15,14 @@ from bayesnn_ppl.settings.methods.kernels import chosen_kernel, make_kernel
 from bayesnn_ppl.settings.models import zoo
 
 # What the data of the recipes are, so that models can be built without them.
-CLASSES = {"cifar10": 10, "cifar100": 100, "imdb": 2, "mnist": 10, "digits": 10}
+CLASSES = {
+    "cifar10": 10,
+    "cifar100": 100,
+    "imdb": 2,
+    "mnist": 10,
+    "fashion_mnist": 10,
+    "digits": 10,
+}
 # The published figures, once more.
 PUBLISHED = {
     "hmc-cifar10": (0.8964, 0.9401, 0.074),
