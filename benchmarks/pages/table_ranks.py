@@ -23,8 +23,8 @@ PUBLISHED = {
     "deep ensemble": (2.41, 3.06, 1.38, -1.20, -5.63, 2.79, 2.83, 0.94, 1.18),
 }
 ORDER = (
-    "network", "deep ensemble", BY_INPUT, "Laplace", "tuned Laplace",
-    "mean-field", "ChEES", "mile", AS_BDE, "bde", "CatBoost",
+    "network", "deep ensemble", "deep ensemble, noise by input", "Laplace", "tuned Laplace",
+    "mean-field", "ChEES", "mile", "mile, noise by input", AS_BDE, "bde", "CatBoost",
 )  # fmt: skip
 
 Scores = dict[str, dict[str, list[float]]]
@@ -34,7 +34,7 @@ def scores(content: dict[str, Any], *columns: str) -> Scores:
     """Set -> contender -> the first of the columns that a row has, one for each split.
 
     A set's splits are those at which every contender that has any result has one. Labels have no
-    noise, so the ensemble whose noise depends on the inputs is there the other one.
+    noise, so contenders whose noise depends on the inputs are there the same without.
     """
     rows = [row for row in content["rows"] if any(column in row for column in columns)]
     found: Scores = {}
@@ -42,8 +42,8 @@ def scores(content: dict[str, Any], *columns: str) -> Scores:
         by: dict[str, dict[int, float]] = {}
         for row in (row for row in rows if row["data"] == name):
             value = next(row[column] for column in columns if column in row)
-            also = [BY_INPUT] if "accuracy" in row and row["contender"] == "deep ensemble" else []
-            for contender in (row["contender"], *also):
+            alike = [name for name, plain in BY_INPUT.items() if plain == row["contender"]]
+            for contender in (row["contender"], *(alike if "accuracy" in row else ())):
                 by.setdefault(contender, {})[row["split"]] = value
         if by := {contender: by[contender] for contender in ORDER if contender in by}:
             common = sorted(set.intersection(*map(set, by.values())))
