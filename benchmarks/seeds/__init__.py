@@ -1,0 +1,1 @@
+"""Claims of the seeds at sizes where two cores can decide them."""
