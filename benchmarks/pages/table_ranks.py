@@ -56,10 +56,12 @@ def detectable(of_set: dict[str, list[float]]) -> float:
 
     (t_{1 - α/2} + t_{power}) √((1/n + test/training) s²) for n splits, n - 1 degrees of freedom and
     the median s of the differences of all pairs. Splits of one set share rows, which the second
-    term allows for (Nadeau and Bengio 2003, Machine Learning 52, section 4).
+    term allows for (Nadeau and Bengio 2003, Machine Learning 52, section 4). One split: NaN.
     """
     values = list(of_set.values())
     n = len(values[0])
+    if n < 2:
+        return float("nan")
     pairs = [(a, b) for i, a in enumerate(values) for b in values[:i]]
     s = median(stdev(x - y for x, y in zip(a, b, strict=True)) for a, b in pairs)
     both = t.ppf(1 - LEVEL / 2, n - 1) + t.ppf(POWER, n - 1)

