@@ -6,6 +6,7 @@ The pages are opened as a reader opens them, as files of this machine.
 import html.parser
 import json
 import time
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -227,7 +228,9 @@ def test_what_is_typed_has_a_button_that_copies_it_without_its_prompt(wide, buil
 
     open_page(wide, built / "tour.html")
     blocks = wide.find_elements("css selector", ".highlight-python pre, .highlight-console pre")
-    buttons = wide.find_elements("css selector", "button.copybtn")
+    find = partial(wide.find_elements, "css selector", "button.copybtn")
+    wait(wide, find, "the page's script has made the buttons")
+    buttons = find()
     assert len(buttons) == len(blocks) > 5
     wide.execute_script(
         "window.copied = []; document.addEventListener("
