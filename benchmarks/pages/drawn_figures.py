@@ -196,10 +196,15 @@ def table_ranks() -> Any:
         half = critical / 2
         axis.errorbar(means[name], place, xerr=half, fmt="o", ms=8, color=colour, lw=2, capsize=4)
     axis.set_yticks(range(len(order)), order)
-    axis.set(xlim=(0.7, max(means.values()) + critical / 2 + 0.3), ylim=(-0.6, len(order) - 0.4))
+    ends = (min(means.values()) - critical / 2, max(means.values()) + critical / 2)
+    axis.set(xlim=(min(ends[0], 1) - 0.3, ends[1] + 0.3), ylim=(-0.6, len(order) - 0.4))
     axis.set_xticks(range(1, len(order) + 1))
-    axis.set_xlabel(f"rank by test NLL, 1 is best; pale dots: {len(each[order[0]])} tables")
-    axis.set_title("means whose bars do not meet differ; orange: other libraries", color=GREY)
+    tables_ranked = len(each[order[0]])
+    axis.set_xlabel(
+        f"rank by test NLL, 1 is best; pale dots: {tables_ranked} tables\n"
+        "means whose bars do not meet differ"
+    )
+    axis.set_title("orange: other libraries", color=GREY)
     return figure
 
 
