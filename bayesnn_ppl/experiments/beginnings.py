@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.experiments.execution import make_run, resume_run
+from bayesnn_ppl.experiments.execution import Made, make_run, resume_run
 from bayesnn_ppl.experiments.recipe import Recipe, load_recipe
 from bayesnn_ppl.settings.datasets import DataSettings
-from bayesnn_ppl.settings.jobs import job_from, line_of
+from bayesnn_ppl.settings.jobs import Fit, Sample, job_from, line_of
+from bayesnn_ppl.settings.sampling import EndingSettings
 
-__all__ = ["with_beginning"]
+__all__ = ["begin_or_continue", "with_beginning"]
 
 # What the other run shares: the rows, and what the network is.
 _SHARED = ("model", "hidden", "activation", "seed", *(field.name for field in fields(DataSettings)))
@@ -33,7 +35,8 @@ def with_beginning(
     settings next to `folder` is taken; else it is made there, or continued if it was ended early.
 
     Args:
-        recipe, scale, overrides: which settings; an `init` or `mode` among the overrides decides.
+        recipe, scale, overrides: which settings; where an override says where to begin, by `init`,
+            `mode` or a setting of the network of `mode`, that decides.
         folder: of the run that begins.
         say: told what happens, a line at a time.
         progress: whether a progress bar is shown.
@@ -43,14 +46,31 @@ def with_beginning(
     """
     settings = recipe.at(scale, overrides)
     begins_at, word = recipe.scales[scale].begins_at, _word(recipe)
-    if begins_at is None or word in overrides:
+    if begins_at is None or any(key == word or key.startswith("mode_") for key in overrides):
         return settings
     other = load_recipe(begins_at)
-    shared = {key: settings[key] for key in _SHARED if key in settings}
+    # "" leaves out what the other recipe has and this one has not.
+    shared = {key: settings.get(key, "") for key in _SHARED}
     wanted = other.at(scale, shared)
     found = _made(other, scale, wanted, folder, say, progress)
     own = {key: value for key, value in settings.items() if not key.startswith("mode_")}
     return own | {word: str(found)}
+
+
+def begin_or_continue(job: Sample | Fit, folder: Path, **more: Any) -> Made:
+    """The run of a job in a folder, continued if an ended process left something to continue.
+
+    Args:
+        job: its settings.
+        folder: of the run, new or begun with these settings.
+        **more: `command`, `say` and `progress` of `make_run`.
+    """
+    if (folder / "run.json").is_file() and (folder / "commit.json").is_file():
+        ending = EndingSettings(max_time=job.ending.max_time) if isinstance(job, Sample) else None
+        return resume_run(folder, ending=ending, progress=more.get("progress", False))
+    if folder.exists():  # it was ended before there was anything to continue from
+        shutil.rmtree(folder)
+    return make_run(job, str(folder), **more)
 
 
 def _word(recipe: Recipe) -> str:
@@ -78,10 +98,7 @@ def _made(
     if say is not None:
         say(f"This begins at a run of `{recipe.name}`, which is made first in {place}.")
     job = job_from(recipe.command, settings, f"The recipe `{recipe.name}` at the scale {scale}")
-    if (place / "commit.json").is_file():
-        made = resume_run(place, progress=progress)
-    else:
-        made = make_run(job, str(place), command=line, say=say, progress=progress)
+    made = begin_or_continue(job, place, command=line, say=say, progress=progress)
     if made.stopped or not _complete(place):
         raise KeyboardInterrupt
     return place

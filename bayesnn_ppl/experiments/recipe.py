@@ -6,11 +6,20 @@ from typing import Any
 
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names, read
 
-__all__ = ["SCALES", "Published", "Recipe", "Scale", "check_scale", "load_recipe", "recipe_names"]
+__all__ = [
+    "OPTIONAL",
+    "SCALES",
+    "Published",
+    "Recipe",
+    "Scale",
+    "check_scale",
+    "load_recipe",
+    "recipe_names",
+]
 
 # Seconds on bundled data; at most half an hour on two cores; at most six hours there; as published.
 SCALES = ("tiny", "cpu", "overnight", "full")
-_OPTIONAL = "overnight"
+OPTIONAL = "overnight"
 _COMMANDS = ("sample", "fit")
 _KEYS = ("title", "source", "command", "extends", "settings", "published", *SCALES)
 _SETTINGS = (str, bool, int, float, list)
@@ -126,7 +135,7 @@ def load_recipe(name: str) -> Recipe:
     scales = {
         scale: _scale(Entry(entry.need(scale, dict), f"[{scale}] of {entry.where}"), entry)
         for scale in SCALES
-        if scale != _OPTIONAL or scale in entry.values
+        if scale != OPTIONAL or scale in entry.values
     }
     published = tuple(
         _published(Entry(expect(one, dict, f"An entry of `published` in {entry.where}"), where))
@@ -164,7 +173,7 @@ def _merged(name: str, below: tuple[str, ...]) -> dict[str, Any]:
 def _scale(table: Entry, entry: Entry) -> Scale:
     """A scale, over the settings of the one that it is `like`."""
     like, begins_at = table.get("like", str), table.get("begins_at", str)
-    if like is not None and like not in set(SCALES) - {_OPTIONAL}:
+    if like is not None and like not in set(SCALES) - {OPTIONAL}:
         raise ValueError(f"`like` in {table.where} is `{like}`, which is no other scale.")
     under = {} if like is None else entry.need(like, dict)
     own = {**under, **table.values}

@@ -14,7 +14,7 @@ from bayesnn_ppl.experiments.judging import Judged, judge_run
 from bayesnn_ppl.experiments.recipe import Published, Recipe, load_recipe
 from bayesnn_ppl.settings.jobs import job_from, line_of
 from bayesnn_ppl.settings.saved.opening import open_run
-from bayesnn_ppl.settings.saved.run_file import default_folder
+from bayesnn_ppl.settings.saved.run_file import default_folder, require_new
 from bayesnn_ppl.storage.files import write_json
 
 __all__ = ["RecipeRun", "compared", "recorded", "run_recipe"]
@@ -74,6 +74,7 @@ def run_recipe(
     prepare(job_from(recipe.command, recipe.at(scale, overrides), where))
     folder = str(default_folder(Path(recipe.name).stem, scale)) if out is None else out
     place = storage.working_copy(folder)
+    require_new(place)  # before hours of a run that this one begins at
     settings = with_beginning(recipe, scale, overrides or {}, place, say=say, progress=progress)
     job = job_from(recipe.command, settings, where)
     run = make_run(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayesnn_ppl.experiments.protocols.kinds import Protocol, as_table, protocol_of
-from bayesnn_ppl.experiments.recipe import SCALES, Recipe, check_scale, load_recipe
+from bayesnn_ppl.experiments.recipe import OPTIONAL, SCALES, Recipe, check_scale, load_recipe
 from bayesnn_ppl.experiments.toml_files import Entry, check_keys, expect, names, read
 
 __all__ = ["Arm", "Cell", "Study", "load_study", "study_names"]
@@ -178,7 +178,7 @@ def load_study(name: str) -> Study:
         scales={
             scale: _scale(Entry(entry.need(scale, dict), f"[{scale}] of {entry.where}"), arms)
             for scale in SCALES
-            if scale != "overnight" or scale in entry.values
+            if scale != OPTIONAL or scale in entry.values
         },
         settings=entry.get("settings", dict, {}),
         protocol=entry.get("protocol", dict, {}),

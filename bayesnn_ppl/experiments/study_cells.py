@@ -1,12 +1,11 @@
 """What runs a cell of a study, and checks the settings of all before the first."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from bayesnn_ppl.experiments.beginnings import with_beginning
-from bayesnn_ppl.experiments.execution import make_run, prepare, resume_run
+from bayesnn_ppl.experiments.beginnings import begin_or_continue, with_beginning
+from bayesnn_ppl.experiments.execution import prepare
 from bayesnn_ppl.experiments.judging import judge_run
 from bayesnn_ppl.experiments.protocols.cells import (
     active_learning_rows,
@@ -19,7 +18,6 @@ from bayesnn_ppl.experiments.recipe import load_recipe
 from bayesnn_ppl.experiments.recipe_runs import recorded
 from bayesnn_ppl.experiments.study import Cell
 from bayesnn_ppl.settings.jobs import Fit, Sample, job_from, line_of
-from bayesnn_ppl.settings.sampling import EndingSettings
 
 __all__ = ["job_of", "run_cell"]
 
@@ -66,16 +64,11 @@ def _held_out(cell: Cell, job: Sample | Fit, folder: Path) -> tuple[dict[str, An
     """The scores of a run on held-out rows, and what else there is to say of it."""
     recipe = load_recipe(cell.recipe)
     prepare(job)
-    if (folder / "run.json").is_file() and (folder / "commit.json").is_file():
-        ending = job.ending if isinstance(job, Sample) else None
-        limit = EndingSettings(max_time=ending.max_time) if ending else None
-        made = resume_run(folder, ending=limit)
-    else:
-        if folder.exists():  # it was ended before there was anything to continue from
-            shutil.rmtree(folder)
+    settings = recipe.at(cell.scale, cell.overrides)
+    if not (folder / "commit.json").is_file():
         settings = with_beginning(recipe, cell.scale, cell.overrides, folder)
         job = job_from(recipe.command, settings, f"The recipe `{recipe.name}`")
-        made = make_run(job, str(folder), command=line_of(recipe.command, settings))
+    made = begin_or_continue(job, folder, command=line_of(recipe.command, settings))
     record, config = _read(folder / "commit.json"), _read(folder / "config.json")
     whole = record["complete"] or config.get("ended", {}).get("by") == "max_time"
     if made.stopped or not whole:

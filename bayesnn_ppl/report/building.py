@@ -181,7 +181,7 @@ def built(subjects: list[Subject], *, reference: str | None = None, script: str 
     """A page of one subject or several, with a script besides that of every page."""
     for subject in subjects:
         if subject.calibration is not None:
-            subject.scores  # noqa: B018 - rows are refused before the page is computed
+            _ = subject.scores  # its rows are refused before the page is computed
     parts: list[tuple[str, str, str, bool]] = []  # identifier, title, body, half as wide
     single = len(subjects) == 1
     if not single:

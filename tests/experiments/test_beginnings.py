@@ -85,6 +85,12 @@ def test_a_recipe_begins_at_another_that_is_made_once(recipes):
     assert start.stat().st_mtime_ns == made
     run_recipe("begun.toml", "overnight", {"init": "network"}, out="other/run", diagnose=False)
     assert len(list(recipes.glob("other/*"))) == 1
+    with pytest.raises(FileExistsError):  # before a network is trained for it
+        run_recipe("begun.toml", "overnight", {"seed": 6}, out="runs/two", diagnose=False)
+    assert list(recipes.glob("runs/trained-overnight-*")) == [start]
+    (start / "commit.json").unlink()  # as if it was killed before its first commit
+    run_recipe("begun.toml", "overnight", out="runs/four", diagnose=False)
+    assert list(recipes.glob("runs/trained-overnight-*")) == [start]
     run_recipe("begun.toml", "tiny", out="runs/three", diagnose=False)
     assert bnn.load("runs/three").provenance["start"] == "network"
 
