@@ -22,7 +22,7 @@ from numpyro.infer.util import initialize_model
 
 from bayesnn_ppl.core.identity import fresh_kernel
 from bayesnn_ppl.core.mesh import manual_axes
-from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
+from bayesnn_ppl.inference.kernels.common.model_kernel import EnsembleKernel, ModelKernel
 from bayesnn_ppl.inference.sampling.chain_starts import ShapesFirst
 from bayesnn_ppl.inference.sampling.draw_records import (
     draw_groups,
@@ -138,6 +138,8 @@ def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable
 
     def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
         kernel, constrain = _bind(settings, state, data, keys)
+        if isinstance(kernel, EnsembleKernel):
+            kernel.over_chains = partial(over_chains, settings)
         probe = data[2]
 
         def record(state: Any, index: Any) -> Any:

@@ -31,7 +31,10 @@ from bayesnn_ppl.inference.kernels.common.blockwise_density import BlockwiseDens
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.modeling.training_noise import clean
 
-__all__ = ["EnsembleKernel", "ModelKernel", "has_accept_step", "needs_all_rows"]
+__all__ = ["EnsembleKernel", "ModelKernel", "OverChains", "has_accept_step", "needs_all_rows"]
+
+# From `f(first, second, *shared)` of one chain to the same of all chains.
+type OverChains = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ALL_ROWS = "needs the log density of all rows"
 # Kernels of NumPyro that accept, choose from a tree, slice, or draw from a conditional, which in
@@ -220,12 +223,26 @@ class ModelKernel(MCMCKernel):
         """The state one draw later."""
 
 
+def _in_one_batch(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_all(first: Any, second: Any, *shared: Any) -> Any:
+        return jax.vmap(lambda one, two: function(one, two, *shared))(first, second)
+
+    return of_all
+
+
 class EnsembleKernel(ModelKernel):
     """A kernel whose state holds all chains, which learn together; `_start` and `_draw` see all.
 
     A subclass also says in `_check_ensemble` what it cannot run with. The state's `rng_key` is one
     key for all chains.
+
+    Attributes:
+        over_chains: makes a function of one chain one of all. Its first two arguments and its
+            results then have a leading axis of chains, and all others are shared. One batch here;
+            whoever runs the kernel may set it, and spread the chains over devices.
     """
+
+    over_chains: OverChains = staticmethod(_in_one_batch)
 
     @property
     def is_ensemble_kernel(self) -> bool:

@@ -21,7 +21,7 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     shared_acceptance,
     van_der_corput,
 )
-from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, ensemble_step
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, unit_mass_step
 
 __all__ = ["ChEES", "ChEESState"]
 
@@ -191,34 +191,39 @@ class ChEES(EnsembleKernel):
         momenta = jax.random.normal(momentum_key, points.shape, points.dtype)
         uniform = jax.random.uniform(accept_key, points.shape[:1], points.dtype)
 
+        def move(start: Point, noise: Any, drift: Any, leapfrogs: Any) -> Any:
+            momentum, uniform = noise
+            return unit_mass_step(
+                start, momentum, uniform, density, drift=drift, leapfrogs=leapfrogs
+            )
+
         start = Point(points, state.gradient, state.terms)
-        end, momenta_after, proposal = ensemble_step(
-            start, momenta, uniform, density, drift=step * learned.scale, leapfrogs=leapfrogs
+        end, momenta_after, proposal = self.over_chains(move)(
+            start, (momenta, uniform), step * learned.scale, leapfrogs
         )
         decision = proposal.decision
         potential = jax.vmap(potential_energy)(end.terms)
 
-        adapted = adapt(
-            learned,
-            chees_gradient(
-                points / learned.scale,
-                proposal.vector / learned.scale,
-                proposal.momentum,
-                leapfrogs * step,
-                decision.accept_prob,
-            ),
-            shared_acceptance(decision.accept_prob, jnp.isfinite(proposal.log_ratio)),
-            collected(self._mass, end.vector, end.gradient),
-            state.iteration,
-            mass=self._mass,
-            num_warmup=self._num_warmup or 0,
-            target_accept=self._target_accept,
-            learning_rate=self._learning_rate,
-            max_leapfrogs=self._max_leapfrogs,
-        )
-        adaptation = jax.tree.map(
-            lambda new, old: jnp.where(warming, new, old).astype(old.dtype), adapted, learned
-        )
+        def adapted() -> Adaptation:
+            return adapt(
+                learned,
+                chees_gradient(
+                    points / learned.scale,
+                    proposal.vector / learned.scale,
+                    proposal.momentum,
+                    leapfrogs * step,
+                    decision.accept_prob,
+                ),
+                shared_acceptance(decision.accept_prob, jnp.isfinite(proposal.log_ratio)),
+                collected(self._mass, end.vector, end.gradient),
+                state.iteration,
+                mass=self._mass,
+                num_warmup=self._num_warmup or 0,
+                target_accept=self._target_accept,
+                learning_rate=self._learning_rate,
+                max_leapfrogs=self._max_leapfrogs,
+            )
+
         chains = points.shape[:1]
         return ChEESState(
             z=jax.vmap(density.unravel)(end.vector),
@@ -226,7 +231,8 @@ class ChEES(EnsembleKernel):
             terms=end.terms,
             rng_key=key,
             iteration=state.iteration + 1,
-            adaptation=adaptation,
+            # A branch, since what all chains learn has to travel between devices.
+            adaptation=jax.lax.cond(warming, adapted, lambda: learned),
             statistics={
                 "potential_energy": potential,
                 "energy": potential + 0.5 * (momenta_after**2).sum(axis=1),

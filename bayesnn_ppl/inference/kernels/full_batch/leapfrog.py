@@ -15,11 +15,11 @@ from bayesnn_ppl.modeling.temperature import positive_temperature
 __all__ = [
     "Point",
     "Proposal",
-    "ensemble_step",
     "hmc_proposal",
     "hmc_step",
     "izmailov_trajectory",
     "search_leapfrog",
+    "unit_mass_step",
 ]
 
 
@@ -154,12 +154,12 @@ def search_leapfrog(
 
 
 class Proposal(NamedTuple):
-    """The ends of the trajectories of several chains, and what became of them.
+    """The end of a trajectory, and what became of it.
 
     Attributes:
-        vector, momentum: θ' and p', shape (chain, d), in units where p ~ N(0, I).
-        log_ratio: H(θ, p) - H(θ', p'), shape (chain,).
-        decision: each of shape (chain,).
+        vector, momentum: θ' and p', shape (d,), in units where p ~ N(0, I).
+        log_ratio: H(θ, p) - H(θ', p'), shape ().
+        decision: whether it was accepted.
     """
 
     vector: Any
@@ -168,38 +168,37 @@ class Proposal(NamedTuple):
     decision: Decision
 
 
-def ensemble_step(
-    start: Point, momenta: Any, uniform: Any, density: Density, *, drift: Any, leapfrogs: Any
+def unit_mass_step(
+    start: Point, momentum: Any, uniform: Any, density: Density, *, drift: Any, leapfrogs: Any
 ) -> tuple[Point, Any, Proposal]:
-    """One draw of every chain, after trajectories of equally many leapfrogs for all.
+    """One draw of a chain that leaves exp(-U) invariant, in units where p ~ N(0, I).
 
     Args:
-        start: of each chain: leading axis chain.
-        momenta: p, standard normal, shape (chain, d).
-        uniform: uniform on [0, 1), shape (chain,).
+        start: where the chain is.
+        momentum: p, standard normal, shape (d,).
+        uniform: uniform on [0, 1), shape ().
         density: U.
         drift: ε s, with s² the inverse mass; shape () or (d,).
         leapfrogs: L ≥ 1, shape ().
 
     Returns:
-        `(point, momenta, proposal)`: where each chain is now, with what momentum (chain, d), and
-        what it was offered.
+        `(point, momentum, proposal)`: where the chain is now, with what momentum (d,), and what
+        it was offered.
     """
-    end, moving = ensemble_trajectory(start, momenta, density, drift, leapfrogs)
+    end, moving = unit_mass_trajectory(start, momentum, density, drift, leapfrogs)
     # The difference of squares as a product: coordinate by coordinate, before the sum.
-    kinetic_losses = 0.5 * (momenta - moving) * (momenta + moving)
-    ratio = jax.vmap(log_ratio)(end.terms, start.terms, kinetic_losses)
-    decision = jax.vmap(metropolis)(ratio, uniform)
-    point, kept = jax.vmap(Decision.choose)(decision, (end, moving), (start, momenta))
+    ratio = log_ratio(end.terms, start.terms, 0.5 * (momentum - moving) * (momentum + moving))
+    decision = metropolis(ratio, uniform)
+    point, kept = decision.choose((end, moving), (start, momentum))
     return point, kept, Proposal(end.vector, moving, ratio, decision)
 
 
-def ensemble_trajectory(
-    start: Point, momenta: Any, density: Density, drift: Any, leapfrogs: Any
+def unit_mass_trajectory(
+    start: Point, momentum: Any, density: Density, drift: Any, leapfrogs: Any
 ) -> tuple[Point, Any]:
-    """The ends of trajectories of (chain, d) points, and the momenta there.
+    """The end of a trajectory, and the momentum there.
 
-    In units where p ~ N(0, I), with s² the inverse mass and `drift` = ε s,
+    With s² the inverse mass and `drift` = ε s,
 
         p ← p - ½ε s ∇U(θ),   θ ← θ + ε s p,   p ← p - ½ε s ∇U(θ),
 
@@ -207,11 +206,11 @@ def ensemble_trajectory(
     """
 
     def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-        vectors, moving = carry
-        moving = moving - drift * jax.vmap(density.gradient)(vectors)
-        return vectors + drift * moving, moving
+        vector, moving = carry
+        moving = moving - drift * density.gradient(vector)
+        return vector + drift * moving, moving
 
-    moving = momenta - 0.5 * drift * start.gradient
-    vectors, moving = jax.lax.fori_loop(1, leapfrogs, step, (start.vector + drift * moving, moving))
-    gradients, terms = jax.vmap(density.gradient_and_terms)(vectors)
-    return Point(vectors, gradients, terms), moving - 0.5 * drift * gradients
+    moving = momentum - 0.5 * drift * start.gradient
+    vector, moving = jax.lax.fori_loop(1, leapfrogs, step, (start.vector + drift * moving, moving))
+    gradient, terms = density.gradient_and_terms(vector)
+    return Point(vector, gradient, terms), moving - 0.5 * drift * gradient

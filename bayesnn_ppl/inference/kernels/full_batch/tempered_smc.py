@@ -27,7 +27,7 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     shared_acceptance,
     van_der_corput,
 )
-from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, ensemble_step
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, Proposal, unit_mass_step
 
 __all__ = ["TemperedSMC", "TemperedSMCState"]
 
@@ -170,97 +170,105 @@ class TemperedSMC(EnsembleKernel):
 
     def _draw(self, state: TemperedSMCState, density: Density) -> TemperedSMCState:
         key, draw_key = jax.random.split(state.rng_key)
+        keys, resampling_keys = jax.vmap(jax.random.split, out_axes=1)(
+            jax.random.split(draw_key, self._runs)
+        )
         points = jax.vmap(lambda tree: ravel_pytree(tree)[0])(state.z)
         chains = points.shape[0]
+        warming = state.iteration < (self._num_warmup or 0)
 
-        def by_run(array: Any) -> Any:
-            return array.reshape(self._runs, -1, *array.shape[1:])
+        def by_run(tree: Any) -> Any:
+            return jax.tree.map(lambda a: a.reshape(self._runs, -1, *a.shape[1:]), tree)
 
-        points, log_likelihood, run, statistics = jax.vmap(
-            partial(self._stage, density=density, iteration=state.iteration)
-        )(
-            jax.random.split(draw_key, self._runs),
-            by_run(points),
-            by_run(state.log_likelihood),
-            state.run,
+        def by_chain(tree: Any) -> Any:
+            return jax.tree.map(lambda a: a.reshape(chains, *a.shape[2:]), tree)
+
+        def of_chains(of_runs: Any) -> Any:
+            return jnp.repeat(of_runs, chains // self._runs, axis=0)
+
+        run, points = jax.vmap(partial(self._reweighted, iteration=state.iteration))(
+            state.run, by_run(points), by_run(state.log_likelihood), resampling_keys
         )
-        points, log_likelihood, statistics = jax.tree.map(
-            lambda array: array.reshape(chains, *array.shape[2:]),
-            (points, log_likelihood, statistics),
+        points, beta = by_chain(points), of_chains(run.inverse_temperature)
+
+        def at(beta: Any) -> TemperedLikelihood:
+            return TemperedLikelihood(**vars(density), inverse_temperature=beta)
+
+        def known(point: Any, beta: Any) -> Point:
+            return Point(point, *at(beta).gradient_and_terms(point))
+
+        def step(point: Point, given: Any) -> Any:
+            momentum, uniform, beta, drift, leapfrogs = given
+            return unit_mass_step(
+                point, momentum, uniform, at(beta), drift=drift, leapfrogs=leapfrogs
+            )
+
+        def move(index: Any, carry: Any) -> Any:
+            particles, run, statistics = carry
+            fold = jax.vmap(jax.random.fold_in, (0, None))
+            momentum_keys, uniform_keys = jax.vmap(jax.random.split, out_axes=1)(fold(keys, index))
+            momenta = jax.vmap(lambda key: jax.random.normal(key, shape, dtype))(momentum_keys)
+            uniform = jax.vmap(lambda key: jax.random.uniform(key, shape[:1], dtype))(uniform_keys)
+            share = van_der_corput(state.iteration * self._moves + index + 1)
+            leapfrogs = jnp.ceil(share * jnp.exp(run.log_length) / run.step_size)
+            leapfrogs = jnp.clip(leapfrogs, 1, self._max_leapfrogs).astype(jnp.int32)
+            drift = run.step_size[:, None] * run.scale
+            given = (*by_chain((momenta, uniform)), beta, of_chains(drift), of_chains(leapfrogs))
+            moved, _, proposal = self.over_chains(step)(particles, given)
+            learned = jax.vmap(self._learned)(
+                run, by_run(particles.vector), by_run(proposal), leapfrogs * run.step_size
+            )
+            decision = proposal.decision
+            statistics = {
+                "accept_prob": statistics["accept_prob"] + decision.accept_prob / self._moves,
+                "diverging": statistics["diverging"] | decision.diverging,
+                "num_steps": statistics["num_steps"] + of_chains(leapfrogs),
+            }
+            return moved, select(warming, learned, run), statistics
+
+        shape, dtype = (chains // self._runs, points.shape[1]), points.dtype
+        nothing = {
+            "accept_prob": jnp.zeros(chains, dtype),
+            "diverging": jnp.zeros(chains, bool),
+            "num_steps": jnp.ones(chains, jnp.int32),
+        }
+        particles = self.over_chains(known)(points, beta)
+        particles, run, statistics = jax.lax.fori_loop(
+            0, self._moves, move, (particles, run, nothing)
         )
+        statistics["potential_energy"] = jax.vmap(potential_energy)(particles.terms)
         return TemperedSMCState(
-            z=jax.vmap(density.unravel)(points),
-            log_likelihood=log_likelihood,
+            z=jax.vmap(density.unravel)(particles.vector),
+            log_likelihood=jax.vmap(lambda beta, *known: at(beta).log_likelihood(*known))(
+                beta, particles.terms, particles.vector
+            ),
             rng_key=key,
             iteration=state.iteration + 1,
             run=run,
             statistics=statistics | _of_runs(run, chains),
         )
 
-    def _stage(
-        self, key: Any, points: Any, log_likelihood: Any, run: Run, density: Density, iteration: Any
-    ) -> tuple[Any, Any, Run, Any]:
-        """One draw of the N particles of one run: θ (N, d), log L (N,), the run, statistics."""
-        warming = iteration < (self._num_warmup or 0)
-        last = iteration + 1 >= (self._num_warmup or 0)
-        key, resampling_key = jax.random.split(key)
-        beta = jnp.where(
-            last,
-            1.0,
-            next_inverse_temperature(
-                log_likelihood, run.inverse_temperature, self._effective_share
-            ),
-        ).astype(points.dtype)
-        tempered = beta > run.inverse_temperature
-        run, chosen = reweighted(run, beta, points, log_likelihood, resampling_key, warming)
-        points = jnp.where(tempered, points[chosen], points)
-
-        at = TemperedLikelihood(**vars(density), inverse_temperature=beta)
-        particles = Point(points, *jax.vmap(at.gradient_and_terms)(points))
-        nothing = {
-            "accept_prob": jnp.zeros(points.shape[0], points.dtype),
-            "diverging": jnp.zeros(points.shape[0], bool),
-            "num_steps": jnp.ones(points.shape[0], jnp.int32),
-        }
-
-        def move(index: Any, carry: Any) -> Any:
-            particles, run, statistics = carry
-            momentum_key, uniform_key = jax.random.split(jax.random.fold_in(key, index))
-            share = van_der_corput(iteration * self._moves + index + 1)
-            leapfrogs = jnp.ceil(share * jnp.exp(run.log_length) / run.step_size)
-            leapfrogs = jnp.clip(leapfrogs, 1, self._max_leapfrogs).astype(jnp.int32)
-            moved, _, proposal = ensemble_step(
-                particles,
-                jax.random.normal(momentum_key, points.shape, points.dtype),
-                jax.random.uniform(uniform_key, points.shape[:1], points.dtype),
-                at,
-                drift=run.step_size * run.scale,
-                leapfrogs=leapfrogs,
-            )
-            accept_prob, diverging = proposal.decision.accept_prob, proposal.decision.diverging
-            gradient = chees_gradient(
-                particles.vector / run.scale,
-                proposal.vector / run.scale,
-                proposal.momentum,
-                leapfrogs * run.step_size,
-                accept_prob,
-            )
-            acceptance = shared_acceptance(accept_prob, jnp.isfinite(proposal.log_ratio))
-            learned = run.learned(gradient, acceptance, self._target_accept, self._max_leapfrogs)
-            run = select(warming, learned, run)
-            statistics = {
-                "accept_prob": statistics["accept_prob"] + accept_prob / self._moves,
-                "diverging": statistics["diverging"] | diverging,
-                "num_steps": statistics["num_steps"] + leapfrogs,
-            }
-            return moved, run, statistics
-
-        particles, run, statistics = jax.lax.fori_loop(
-            0, self._moves, move, (particles, run, nothing)
+    def _reweighted(
+        self, run: Run, points: Any, log_likelihood: Any, key: Any, iteration: Any
+    ) -> tuple[Run, Any]:
+        """One run at the temperature of its next stage, and its N particles there, (N, d)."""
+        warmup = self._num_warmup or 0
+        found = next_inverse_temperature(
+            log_likelihood, run.inverse_temperature, self._effective_share
         )
-        statistics["potential_energy"] = jax.vmap(potential_energy)(particles.terms)
-        log_likelihood = jax.vmap(at.log_likelihood)(particles.terms, particles.vector)
-        return particles.vector, log_likelihood, run, statistics
+        beta = jnp.where(iteration + 1 >= warmup, 1.0, found).astype(points.dtype)
+        tempered = beta > run.inverse_temperature
+        run, chosen = reweighted(run, beta, points, log_likelihood, key, iteration < warmup)
+        return run, jnp.where(tempered, points[chosen], points)
+
+    def _learned(self, run: Run, before: Any, proposal: Proposal, length: Any) -> Run:
+        """What one run learns of a trajectory from `before`, (N, d), of a length in time."""
+        accept_prob = proposal.decision.accept_prob
+        gradient = chees_gradient(
+            before / run.scale, proposal.vector / run.scale, proposal.momentum, length, accept_prob
+        )
+        acceptance = shared_acceptance(accept_prob, jnp.isfinite(proposal.log_ratio))
+        return run.learned(gradient, acceptance, self._target_accept, self._max_leapfrogs)
 
 
 def _of_runs(run: Run, chains: int) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def test_a_wrong_kinetic_energy_is_caught(monkeypatch):
         return worst_deviation(theta, np.zeros(8), np.eye(8))
 
     assert deviation(3.0) < 4
-    trajectory = module.ensemble_trajectory
+    trajectory = module.unit_mass_trajectory
 
-    def old_momenta(start, momenta, *rest):
-        return trajectory(start, momenta, *rest)[0], momenta
+    def old_momentum(start, momentum, *rest):
+        return trajectory(start, momentum, *rest)[0], momentum
 
-    monkeypatch.setattr(module, "ensemble_trajectory", old_momenta)
+    monkeypatch.setattr(module, "unit_mass_trajectory", old_momentum)
     assert deviation(3.01) > 6  # another length, or the compiled program would be used again
 
 
