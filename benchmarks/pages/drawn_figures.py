@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bayesnn_ppl.plots.figure import new_figure, palette, styled
+from benchmarks.pages import efficiency_table as efficiency
 from benchmarks.pages import made_tables as tables
 from benchmarks.pages.table_ranks import ranks, scores
 from benchmarks.practice.table_benchmark import PEERS
@@ -70,26 +71,26 @@ def step_cost() -> Any:
 @styled
 def effective_draws() -> Any:
     """Smallest effective sample size a second; samplers whose bias is too large are hollow."""
-    figure = new_figure(width=WIDTH, height=4.2)
-    names = list(reversed(tables.SAMPLERS))
+    figure = new_figure(width=WIDTH, height=4.6)
+    names = list(reversed(efficiency.CHOSEN))
     axes = figure.subplots(1, 2, sharey=True)
     for axis, data in zip(axes, ("bostonHousing", "concrete"), strict=True):
         rows = tables.result(f"efficiency-{data}")
         for place, name in enumerate(names):
             value, bias = rows[name]["ess_min_per_second"], rows[name]["bias_max"] or 0.0
-            colour = palette(OURS if _is_ours(tables.SAMPLERS[name]) else THEIRS)
+            colour = palette(OURS if _is_ours(efficiency.SAMPLERS[name]) else THEIRS)
             if value is None:
                 _beside(axis, "too few draws", (0.05, place), (3, 0), color=GREY)
                 continue
-            biased = name in tables.UNADJUSTED and bias > tables.UNBIASED
+            biased = name in efficiency.UNADJUSTED and bias > efficiency.UNBIASED
             look = {"facecolor": "white", "hatch": "///"} if biased else {"facecolor": colour}
             axis.barh(place, value - 0.05, left=0.05, height=0.65, edgecolor=colour, **look)
-            words = tables.per_second(value) + (" biased" if biased else "")
+            words = efficiency.per_second(value) + (" biased" if biased else "")
             _beside(axis, words, (value, place), (3, 0), color=colour)
         axis.set(xscale="log", xlim=(0.05, 3000), title=f"UCI {data}")
         axis.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
         axis.grid(visible=False, axis="y")
-    axes[0].set_yticks(range(len(names)), [_plain(tables.SAMPLERS[name]) for name in names])
+    axes[0].set_yticks(range(len(names)), [_plain(efficiency.SAMPLERS[name]) for name in names])
     figure.supxlabel("smallest effective sample size a second [1/s]")
     return figure
 

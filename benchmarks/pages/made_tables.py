@@ -6,7 +6,12 @@ from typing import Any
 from benchmarks.harness.tables import markdown
 from benchmarks.pages.compression_table import compression
 from benchmarks.pages.conformal_table import conformal_coverage
-from benchmarks.pages.efficiency_table import POSTERIORS, efficiency
+from benchmarks.pages.efficiency_table import (
+    POSTERIORS,
+    effective_draws,
+    efficiency,
+    one_posterior,
+)
 from benchmarks.pages.minibatch_table import minibatch_mclmc
 from benchmarks.pages.partly_stochastic_table import partly_stochastic
 from benchmarks.pages.published_table import published_table
@@ -15,18 +20,6 @@ from benchmarks.pages.table_ranks import table_benchmark
 
 RESULTS = "benchmarks/results"
 # Contenders as the records and as the pages call them.
-SAMPLERS = {
-    "ours: ChEES": "`kernels.ChEES`",
-    "ours: HMC": "`kernels.HMC`, 300 leapfrogs",
-    "ours: adjusted MCLMC": "`kernels.AdjustedMCLMC`",
-    "ours: NUTS": "NumPyro's NUTS under `bnn.sample`",
-    "ours: MCLMC": "`kernels.MCLMC`",
-    "BlackJAX NUTS": "BlackJAX NUTS",
-    "BlackJAX MCLMC": "BlackJAX MCLMC",
-    "NumPyro NUTS, parallel": "NumPyro `MCMC.run`, NUTS",
-}
-UNADJUSTED = ("ours: MCLMC", "BlackJAX MCLMC")  # no accept step
-UNBIASED = 0.1  # squared bias over the variance, below which such a sampler counts
 HARD = {
     "mile": "`bnn.mile`",
     "bde": "bde",
@@ -93,39 +86,6 @@ def step_cost() -> str:
 
 def _ratio(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
-
-
-def effective_draws() -> str:
-    """Smallest and median effective sample size a second on two UCI sets."""
-    sets = [result(f"efficiency-{name}") for name in ("bostonHousing", "concrete")]
-    lines = []
-    for name, shown in SAMPLERS.items():
-        cells = [shown]
-        for rows in sets:
-            row = rows[name]
-            cells += [
-                per_second(row["ess_min_per_second"]),
-                per_second(row["ess_median_per_second"]),
-            ]
-            cells += ["-" if row["bias_max"] is None else _bias(row["bias_max"])]
-        lines.append(cells)
-    heads = [
-        f"{name}: {what}"
-        for name in ("boston", "concrete")
-        for what in ("smallest", "median", "bias")
-    ]
-    return markdown(["effective draws a second", *heads], lines)
-
-
-def per_second(value: float | None) -> str:
-    """Effective draws a second as tables and figures show them."""
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def _bias(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def hard_posteriors() -> dict[str, dict[str, Any]]:
@@ -258,7 +218,6 @@ def _factor(value: float) -> str:
     return "2/3" if abs(value - 2 / 3) < 1e-3 else f"{value:g}"
 
 
-# Name, as a page's comment has it -> the function that makes the table.
 def necks() -> str:
     """Divergences and effective draws of NUTS and WALNUTS where the posterior has a neck."""
     lines = []
@@ -276,10 +235,19 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
+def _efficiency(name: str) -> Any:
+    return result(f"efficiency-{name}")
+
+
+# Name, as a page's comment has it -> the function that makes the table.
 TABLES: dict[str, Callable[[], str]] = {
     "step_cost": step_cost,
-    "effective_draws": effective_draws,
-    "efficiency": lambda: efficiency({n: result(f"efficiency-{n}") for n in POSTERIORS}),
+    "effective_draws": lambda: effective_draws(
+        {"boston": _efficiency("bostonHousing"), "concrete": _efficiency("concrete")}
+    ),
+    "efficiency": lambda: efficiency({name: _efficiency(name) for name in POSTERIORS}),
+    "efficiency_boston": lambda: one_posterior(_efficiency("bostonHousing")),
+    "efficiency_concrete": lambda: one_posterior(_efficiency("concrete")),
     "equal_time": equal_time,
     "mnist": mnist,
     "data_axis": data_axis,

@@ -12,7 +12,7 @@ import jax
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.runtime.interrupts import raise_if_swallowed
 
-__all__ = ["COMPILING", "ProgramCache", "compiled"]
+__all__ = ["COMPILING", "ProgramCache", "compiling"]
 
 COMPILING = "bayesnn-compiles"  # name of the thread
 
@@ -47,11 +47,14 @@ class ProgramCache[Program: Any]:
         return program
 
 
-def compiled(lowered: Any, *, float64: bool, options: dict[str, Any] | None = None) -> Any:
-    """What `lowered.compile(compiler_options=options)` gives.
+def compiling(
+    lowered: Any, *, float64: bool, options: dict[str, Any] | None = None
+) -> Future[Any]:
+    """What `lowered.compile(compiler_options=options)` gives, as soon as it is there.
 
     XLA compiles for seconds to minutes in one call, in which Python hears no signal. So another
-    thread makes that call. After a Ctrl-C it runs to its end, which nobody waits for.
+    thread makes that call, while this one may trace the next function, and waits for the result
+    where Ctrl-C is heard. After one the call runs to its end, which nobody waits for.
 
     Args:
         lowered: a function that JAX has lowered.
@@ -59,11 +62,10 @@ def compiled(lowered: Any, *, float64: bool, options: dict[str, Any] | None = No
         options: of the compiler.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C came.
+        KeyboardInterrupt: Ctrl-C came before.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone hears Ctrl-C
-        return lowered.compile(compiler_options=options)
-    raise_if_swallowed()
+    if threading.current_thread() is threading.main_thread():  # which alone hears Ctrl-C
+        raise_if_swallowed()
     found: Future[Any] = Future()
 
     def compile_it() -> None:
@@ -74,4 +76,4 @@ def compiled(lowered: Any, *, float64: bool, options: dict[str, Any] | None = No
             found.set_exception(error)
 
     threading.Thread(target=compile_it, name=COMPILING, daemon=True).start()
-    return found.result()
+    return found

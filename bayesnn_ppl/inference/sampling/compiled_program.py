@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.core.mesh import replicate, shard
-from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiling
 from bayesnn_ppl.inference.sampling.draw_records import everything_kept
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape, streamed_advance
 from bayesnn_ppl.inference.sampling.traced_functions import (
@@ -146,7 +146,7 @@ def _compile(
     else:
         sharding = NamedSharding(mesh, P("chain"))
     known = NamedSharding(mesh, P()) if jax.process_count() > 1 else None
-    start_compiled = compiled(
+    start_compiled = compiling(
         jax.jit(start, out_shardings=(sharding, known, known, known)).lower(
             (keys, keys), values, data
         ),
@@ -169,12 +169,17 @@ def _compile(
             kept["posterior"] = NamedSharding(mesh, P("chain"))
         if probe is not None:
             kept["predictions"] = known
-    advance_compiled = compiled(
+    advance_compiled = compiling(
         jax.jit(partial(advance, block=block), out_shardings=(sharding, kept)).lower(
             state, rows, keys, counts
         ),
         float64=settings.float64,
     )
     return Program(
-        start_compiled, advance_compiled, block, place, state, time.perf_counter() - began
+        start_compiled.result(),
+        advance_compiled.result(),
+        block,
+        place,
+        state,
+        time.perf_counter() - began,
     )

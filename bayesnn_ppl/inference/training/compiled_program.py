@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 from bayesnn_ppl.core.identity import identity_key
 from bayesnn_ppl.core.mesh import manual_axes
 from bayesnn_ppl.core.small_products import products_as_sums
-from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiled
+from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiling
 from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, training_loss
 from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
@@ -128,10 +128,11 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
         return jax.device_put(array, everywhere)
 
     placed = [place(array) for array in data]
-    begin = compiled(
-        jax.jit(_over_members(recipe, partial(_begin, recipe)), out_shardings=by_member).lower(
-            (keys, active), *placed[:2]
-        ),
+    begin = jax.jit(_over_members(recipe, partial(_begin, recipe)), out_shardings=by_member).lower(
+        (keys, active), *placed[:2]
+    )
+    begin_compiled = compiling(
+        begin,
         float64=recipe.float64,
         # It runs once: on a CPU, optimising it takes longer than it can save.
         options={"xla_backend_optimization_level": 0} if on_cpu else None,
@@ -140,13 +141,20 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=by_member),
         begin.out_info,
     )
-    advance = compiled(
+    advance = compiling(
         jax.jit(_over_members(recipe, partial(_advance, recipe)), out_shardings=by_member).lower(
             state, *placed, *(jnp.int32(1) for _ in range(3))
         ),
         float64=recipe.float64,
     )
-    return TrainingProgram(begin, advance, _BLOCK, state, place, time.perf_counter() - began)
+    return TrainingProgram(
+        begin_compiled.result(),
+        advance.result(),
+        _BLOCK,
+        state,
+        place,
+        time.perf_counter() - began,
+    )
 
 
 def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from numpyro.infer import AIES, HMC, MCMC, NUTS, init_to_median, init_to_value
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.diagnostics import rhat
-from bayesnn_ppl.inference.runtime.program_cache import compiled
+from bayesnn_ppl.inference.runtime.program_cache import compiling
 
 SHORT = dict(chains=2, seed=0, progress=False)
 
@@ -234,7 +234,7 @@ def test_ctrl_c_is_heard_while_xla_compiles():
     ended = threading.Event()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        compiled(Lowered(), float64=False)
+        compiling(Lowered(), float64=False).result()
     assert time.monotonic() - began < 30
     ended.set()
 
