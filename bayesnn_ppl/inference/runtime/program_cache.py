@@ -47,9 +47,7 @@ class ProgramCache[Program: Any]:
         return program
 
 
-def compiling(
-    lowered: Any, *, float64: bool, options: dict[str, Any] | None = None
-) -> Future[Any]:
+def compiling(lowered: Any, *, float64: bool, options: dict[str, Any] | None = None) -> Future[Any]:
     """What `lowered.compile(compiler_options=options)` gives, as soon as it is there.
 
     XLA compiles for seconds to minutes in one call, in which Python hears no signal. So another
