@@ -175,11 +175,5 @@ def _compile(
         ),
         float64=settings.float64,
     )
-    return Program(
-        start_compiled.result(),
-        advance_compiled.result(),
-        block,
-        place,
-        state,
-        time.perf_counter() - began,
-    )
+    made = start_compiled.result(), advance_compiled.result()
+    return Program(*made, block, place, state, time.perf_counter() - began)

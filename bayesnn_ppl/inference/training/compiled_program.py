@@ -147,14 +147,8 @@ def _compile(recipe: Recipe, keys: Any, active: Any, *data: Any) -> TrainingProg
         ),
         float64=recipe.float64,
     )
-    return TrainingProgram(
-        begin_compiled.result(),
-        advance.result(),
-        _BLOCK,
-        state,
-        place,
-        time.perf_counter() - began,
-    )
+    made = begin_compiled.result(), advance.result()
+    return TrainingProgram(*made, _BLOCK, state, place, time.perf_counter() - began)
 
 
 def _over_members(recipe: Recipe, function: Callable[..., Any]) -> Callable[..., Any]:
