@@ -44,11 +44,16 @@ def efficiency(records: dict[str, dict[str, Any]]) -> str:
         records: posterior -> sampler -> row, of `python -m benchmarks efficiency`.
     """
     lines = [
-        [shown, *(_cell(rows.get(name)) for rows in records.values())]
+        [_short(shown), *(_cell(rows.get(name)) for rows in records.values())]
         for name, shown in SAMPLERS.items()
         if name not in UNADJUSTED
     ]
     return markdown(["smallest ESS a second", *(POSTERIORS[name] for name in records)], lines)
+
+
+def _short(name: str) -> str:
+    """Without the module, so that a narrow column does not break it."""
+    return name.replace("kernels.", "")
 
 
 def _cell(row: dict[str, Any] | None) -> str:
@@ -67,7 +72,7 @@ def one_posterior(rows: dict[str, Any]) -> str:
         row = rows[name]
         rhat, each = row["rhat_max"], row["ess_median_per_1000_gradients"]
         lines.append([
-            SAMPLERS[name],
+            _short(SAMPLERS[name]),
             f"{row['seconds']:.0f}",
             per_second(row["ess_min_per_second"]),
             per_second(row["ess_median_per_second"]),
