@@ -126,7 +126,10 @@ def chain_recorder(
 
 
 def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`start` and `advance` for kernels whose state holds all chains; the compiler partitions."""
+    """`start` and `advance` for kernels whose state holds all chains.
+
+    The compiler partitions, except where the kernel calls `over_chains`.
+    """
     chains = settings.chains
     started = partial(start_groups, settings.kernel.model, settings.discrete)
 
