@@ -141,7 +141,7 @@ def ensemble_functions(settings: Settings) -> tuple[Callable[..., Any], Callable
 
     def advance(state: Any, data: Data, keys: Any, counts: Any, *, block: int) -> Any:
         kernel, constrain = _bind(settings, state, data, keys)
-        if isinstance(kernel, EnsembleKernel):
+        if isinstance(kernel, EnsembleKernel):  # NumPyro's AIES and ESS are ensembles, too
             kernel.over_chains = partial(over_chains, settings)
         probe = data[2]
 
