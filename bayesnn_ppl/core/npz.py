@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-__all__ = ["UNREADABLE", "memory_limit", "read_npz"]
+__all__ = ["UNREADABLE", "machine_memory", "memory_limit", "read_npz"]
 
 UNREADABLE = (
     ValueError,
@@ -34,9 +34,14 @@ _HEADER_BYTES = 10_000
 _PIECE = 2**22
 
 
+def machine_memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def memory_limit() -> int:
     """Bytes that what is read may take: half of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return machine_memory() // 2
 
 
 def read_npz(

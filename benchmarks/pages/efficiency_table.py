@@ -9,6 +9,7 @@ POSTERIORS = {
     "bostonHousing": "boston",
     "concrete": "concrete",
     "small-yacht": "yacht",
+    "small-energy": "energy",
     "horseshoe-bostonHousing": "horseshoe",
     "hierarchical-diabetes": "hierarchical",
 }

@@ -12,7 +12,7 @@ from benchmarks.pages.efficiency_table import (
     efficiency,
     one_posterior,
 )
-from benchmarks.pages.minibatch_table import minibatch_mclmc
+from benchmarks.pages.minibatch_table import minibatch_images, minibatch_mclmc
 from benchmarks.pages.partly_stochastic_table import partly_stochastic
 from benchmarks.pages.published_table import published_table
 from benchmarks.pages.stored_numbers import ROOT, stored
@@ -257,6 +257,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "necks": necks,
     "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
+    "minibatch_images": lambda: minibatch_images(result("minibatch_images")),
     "partly_stochastic": lambda: partly_stochastic(stored(f"{RESULTS}/partly_stochastic.json")),
     **table_benchmark(f"{RESULTS}/table_benchmark.json"),
     "compression": lambda: compression(stored(f"{RESULTS}/compression.json")),

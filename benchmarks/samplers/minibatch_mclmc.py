@@ -25,13 +25,15 @@ ROWS, BATCH, STEPS, WARMUP, CHAINS = 10_000, 100, 200, 20, 2
 STEP_SIZES = (1e-7, 1e-6, 1e-5)
 
 
-def kernels(model: Any, step_size: float) -> dict[str, Any]:
+def kernels(
+    model: Any, step_size: float, *, batch: int = BATCH, steps: int = STEPS
+) -> dict[str, Any]:
     """Name -> kernel."""
     common: dict[str, Any] = {
-        "batch_size": BATCH,
+        "batch_size": batch,
         "minibatches": "epoch",
         "momentum_decay": 0.99,
-        "steps_per_draw": STEPS,
+        "steps_per_draw": steps,
         "step_size": step_size,
     }
     noise = bnn.preconditioners.GradientNoise()
@@ -62,6 +64,22 @@ def scores(posterior: Any, test: Any) -> dict[str, float]:
     return {name: round(float(found[name]), 4) for name in ("nll", "accuracy")}
 
 
+def temperatures(posterior: Any, train: Any, *, gradients: int) -> dict[str, Any]:
+    """Whether it stopped; the kick angle, and the temperatures that it has."""
+    told = posterior.statistics
+    found: dict[str, Any] = {"stopped": bool(np.asarray(told["stopped"]).any())}
+    if found["stopped"]:
+        return found
+    if "kick_angle" in told:
+        found["kick_angle"] = round(float(np.mean(told["kick_angle"])), 3)
+    read = posterior.temperatures(*train, gradients=gradients)
+    kinetic = [array.kinetic.value for array in read.arrays]
+    found["kinetic"] = [round(float(f(kinetic)), 3) for f in (np.min, np.max)]
+    largest = max(read.arrays, key=lambda array: array.elements).configurational
+    found["configurational"] = [round(largest.value, 3), round(largest.error, 3)]
+    return found
+
+
 def run(kernel: Any, start: Any, train: Any, test: Any, draws: int) -> dict[str, Any]:
     """One run and its figures."""
     posterior = bnn.sample(
@@ -74,21 +92,10 @@ def run(kernel: Any, start: Any, train: Any, test: Any, draws: int) -> dict[str,
         init=start,
         progress=False,
     )
-    told, seconds = posterior.statistics, posterior.provenance["seconds"]["sample"]
-    found: dict[str, Any] = {
-        "ms": round(1000 * seconds / (STEPS * draws), 3),
-        "stopped": bool(np.asarray(told["stopped"]).any()),
-    }
-    if found["stopped"]:
-        return found
-    if "kick_angle" in told:
-        found["kick_angle"] = round(float(np.mean(told["kick_angle"])), 3)
-    read = posterior.temperatures(*train, gradients=100)
-    kinetic = [array.kinetic.value for array in read.arrays]
-    found["kinetic"] = [round(float(f(kinetic)), 3) for f in (np.min, np.max)]
-    largest = max(read.arrays, key=lambda array: array.elements).configurational
-    found["configurational"] = [round(largest.value, 3), round(largest.error, 3)]
-    return found | scores(posterior, test)
+    seconds = posterior.provenance["seconds"]["sample"]
+    found = {"ms": round(1000 * seconds / (STEPS * draws), 3)}
+    found |= temperatures(posterior, train, gradients=100)
+    return found if found["stopped"] else found | scores(posterior, test)
 
 
 def main(*, draws: int = 300, out: Path = RESULTS) -> None:
@@ -103,12 +110,6 @@ def main(*, draws: int = 300, out: Path = RESULTS) -> None:
     prior = bnn.priors.fan_in_normal()
     model = bnn.models.mlp(hidden=50, prior=prior, likelihood=bnn.likelihoods.categorical(10))
     fitted = bnn.fit(bnn.approximations.MAP(model), *train, seed=0, progress=False)
-    names = fitted.provenance["site_names"]
-    start = {
-        site: np.stack([np.asarray(fitted.draws[name])[0, -1]] * CHAINS)
-        for name, site in names.items()
-        if site in fitted.provenance["latents"]
-    }
     if "MAP" not in record.rows:
         record["MAP"] = scores(fitted, test)
     table = Table(
@@ -119,7 +120,7 @@ def main(*, draws: int = 300, out: Path = RESULTS) -> None:
         for name, kernel in kernels(model, step_size).items():
             key = f"{name}, {step_size:g}"
             if key not in record.rows:
-                record[key] = run(kernel, start, train, test, draws)
+                record[key] = run(kernel, fitted, train, test, draws)
             row = record.rows[key]
             if row["stopped"]:
                 table.row(key, "stopped")
