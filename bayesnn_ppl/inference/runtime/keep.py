@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal, get_args
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 
 from bayesnn_ppl.core.arguments import integer, near_misses
 from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.npz import machine_memory
 from bayesnn_ppl.data.common.dataset import Split
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
@@ -17,7 +19,7 @@ from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import GROUPS, RunFolder, variable_names
 
-__all__ = ["Keep", "Probe", "check_keep", "rounded", "with_kept_groups"]
+__all__ = ["Keep", "Probe", "check_keep", "check_memory", "rounded", "with_kept_groups"]
 
 type Weights = Literal["all", "moments", "none"]
 
@@ -186,6 +188,26 @@ def check_keep(
         )
     check_support(fn, y, "the probe targets")
     return keep, Probe(x, y.astype(np.int32) if summary.discrete else y)
+
+
+def check_memory(
+    summary: ModelSummary, *, chains: int, draws: int, float64: bool, instead: str
+) -> None:
+    """Raise ValueError where so many draws of all weights are more than this machine can hold.
+
+    Args:
+        summary: of the model.
+        chains, draws: how many are kept.
+        float64: whether a number takes eight bytes, and not four.
+        instead: what else can be done.
+    """
+    values = sum(map(prod, summary.latents.values()))
+    needed, memory = values * chains * draws * (8 if float64 else 4), machine_memory()
+    if needed > memory:
+        raise ValueError(
+            f"{draws} draws of {values} values in {chains} chains take {needed / 2**30:.0f} GiB, "
+            f"and this machine has {memory / 2**30:.0f} GiB of memory. {instead}"
+        )
 
 
 def rounded(array: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,13 @@ from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import integer, told_names
-from bayesnn_ppl.core.npz import machine_memory
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
-from bayesnn_ppl.inference.runtime.keep import Keep
+from bayesnn_ppl.inference.runtime.keep import Keep, check_memory
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.sampling.clusters.gathering import execute_on_cluster
 from bayesnn_ppl.inference.sampling.execution import execute
-from bayesnn_ppl.inference.sampling.plan import Plan, SampleInputs, make_plan
+from bayesnn_ppl.inference.sampling.plan import SampleInputs, make_plan
 from bayesnn_ppl.inference.sampling.process_share import check_cluster, open_folder
 from bayesnn_ppl.inference.sampling.run import Progress
 from bayesnn_ppl.posterior.posterior import Posterior
@@ -162,7 +160,15 @@ def sample(
     if cluster is not None:
         check_cluster(kernel, plan.trainer, out, superchains)
     if out is None:
-        _check_memory(plan, draws)
+        if plan.keep.weights == "all":
+            check_memory(
+                plan.summary,
+                chains=plan.inputs.chains,
+                draws=draws // plan.keep.every,
+                float64=float64,
+                instead="Keep the run on disk, `out=`; or fewer weights, `keep=bnn.Keep(every=10)`;"
+                ' or none, `keep=bnn.Keep(weights="none", probe=x)`, with function values at `x`.',
+            )
         memory = MemorySink(draws, plan.keep)
         return execute(plan, memory, draws, progress=progress, callback=callback)
 
@@ -186,19 +192,3 @@ def sample(
             return execute(plan, FolderSink(folder, plan.keep), draws, **shown)
         finally:
             folder.release()
-
-
-def _check_memory(plan: Plan, draws: int) -> None:
-    """Raise ValueError where the weights to keep are more than this machine can hold."""
-    if plan.keep.weights != "all":
-        return
-    values = sum(map(prod, plan.summary.latents.values()))
-    chains, kept = plan.inputs.chains, draws // plan.keep.every
-    needed = values * chains * kept * (8 if plan.inputs.float64 else 4)
-    if needed > machine_memory():
-        raise ValueError(
-            f"{chains} chains of {kept} draws of {values} values take {needed / 2**30:.0f} GiB, "
-            f"and this machine has {machine_memory() / 2**30:.0f} GiB of memory. Keep the run on "
-            "disk, `out=`; or fewer weights, `keep=bnn.Keep(every=10)`; or none, "
-            '`keep=bnn.Keep(weights="none", probe=x)`, with function values at the inputs `x`.'
-        )

@@ -320,9 +320,12 @@ def test_a_probe_that_does_not_fit_is_refused(regression, keep, error, words):
 
 
 def test_weights_that_no_memory_holds_are_refused_at_once(regression):
-    words = r"2 chains of 10{12} draws of 4 values take 29802 GiB, and this machine has \d+ GiB .*"
+    words = r"10{12} draws of 4 values in 2 chains take 29802 GiB, and this machine has \d+ GiB .*"
     with pytest.raises(ValueError, match=words + r"`out=`; .* `keep=bnn.Keep\(every=10\)`"):
         run(regression, draws=10**12)
+    laplace = bnn.approximations.Laplace(bnn.models.linear(), draws=10**12)
+    with pytest.raises(ValueError, match="take 14901 GiB, .* Give Laplace fewer `draws`"):
+        bnn.fit(laplace, *regression, progress=False)
 
 
 def test_what_was_not_kept_is_said(regression, probe):
