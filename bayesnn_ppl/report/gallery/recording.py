@@ -109,7 +109,8 @@ def leapfrog_path(key: Any, vector: Any, density: Density, *, most: int) -> Any:
     start = Point(vector, *density.gradient_and_terms(vector))
 
     def after(count: Any) -> Any:
-        return hmc_proposal(start, noise, density, drift=1.0, num_leapfrogs=count)[0].vector
+        settings = {"step_size": 1.0, "num_leapfrogs": count}
+        return hmc_proposal(start, noise, density, **settings)[0].vector
 
     return jax.vmap(after)(jnp.arange(1, most + 1))
 

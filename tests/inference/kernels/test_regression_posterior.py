@@ -165,13 +165,13 @@ def test_draws_are_those_of_the_posterior_at_its_temperature(regression, name):
     assert worst_deviation(theta, *wrong) > 6
 
 
-def always_accept(start, momentum, uniform, density, **settings):
-    return hmc_step(start, momentum, -1.0, density, **settings)
+def always_accept(start, noise, uniform, density, **settings):
+    return hmc_step(start, noise, -1.0, density, **settings)
 
 
-def momenta_of_variance_two(start, momentum, uniform, density, **settings):
+def momenta_of_variance_two(start, noise, uniform, density, **settings):
     """The kinetic energy is that of variance 1."""
-    return hmc_step(start, jnp.sqrt(2.0) * momentum, uniform, density, **settings)
+    return hmc_step(start, jnp.sqrt(2.0) * noise, uniform, density, **settings)
 
 
 def without_correction(*args, **settings):

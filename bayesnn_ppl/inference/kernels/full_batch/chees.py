@@ -21,7 +21,7 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     shared_acceptance,
     van_der_corput,
 )
-from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, hmc_step
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, unit_mass_step
 
 __all__ = ["ChEES", "ChEESState"]
 
@@ -193,7 +193,9 @@ class ChEES(EnsembleKernel):
 
         def move(start: Point, noise: Any, drift: Any, leapfrogs: Any) -> Any:
             momentum, uniform = noise
-            return hmc_step(start, momentum, uniform, density, drift=drift, num_leapfrogs=leapfrogs)
+            return unit_mass_step(
+                start, momentum, uniform, density, drift=drift, leapfrogs=leapfrogs
+            )
 
         start = Point(points, state.gradient, state.terms)
         end, momenta_after, proposal = self.over_chains(move)(

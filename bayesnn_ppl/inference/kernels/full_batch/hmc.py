@@ -196,15 +196,15 @@ class HMC(ModelKernel):
         learned = StepAndMass(state.inverse_mass, state.averaging, state.variance)
         step_size = learned.step_size(self._step_size, warming)
         num_leapfrogs = self._leapfrogs(step_size, warming, length_key)
-        point, momentum, proposal = hmc_step(
+        point, energy, decision = hmc_step(
             start,
             jax.random.normal(noise_key, start.vector.shape, dtype),
             jax.random.uniform(accept_key, (), dtype),
             density,
-            drift=step_size * jnp.sqrt(state.inverse_mass),
+            step_size=step_size,
+            inverse_mass=state.inverse_mass,
             num_leapfrogs=num_leapfrogs,
         )
-        decision, potential = proposal.decision, potential_energy(point.terms)
         learned = learned.updated(
             search_key,
             point,
@@ -224,8 +224,8 @@ class HMC(ModelKernel):
             **learned._asdict(),
             statistics={
                 "step_size": step_size,
-                "potential_energy": potential,
-                "energy": potential + 0.5 * jnp.sum(momentum**2),
+                "potential_energy": potential_energy(point.terms),
+                "energy": energy,
                 "accept_prob": decision.accept_prob,
                 "num_steps": jnp.asarray(num_leapfrogs, jnp.int32),
                 "diverging": decision.diverging,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bayesnn_ppl.core.arguments import positive
 from bayesnn_ppl.inference.kernels.common.acceptance import Decision, metropolis
 from bayesnn_ppl.inference.kernels.common.adaptation import search_step_size
-from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio
+from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio, potential_energy
 from bayesnn_ppl.modeling.temperature import positive_temperature
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "hmc_step",
     "izmailov_trajectory",
     "search_leapfrog",
+    "unit_mass_step",
 ]
 
 
@@ -50,83 +51,80 @@ def izmailov_trajectory(prior_variance: float, temperature: float = 1.0) -> floa
     return 0.5 * math.pi * math.sqrt(temperature * prior_variance)
 
 
-class Proposal(NamedTuple):
-    """The end of a trajectory, and what became of it.
-
-    Attributes:
-        vector, momentum: θ' and p', shape (d,), in units where p ~ N(0, I).
-        log_ratio: H(θ, p) - H(θ', p'), shape ().
-        decision: whether it was accepted.
-    """
-
-    vector: Any
-    momentum: Any
-    log_ratio: Any
-    decision: Decision
-
-
 def hmc_proposal(
-    start: Point, momentum: Any, density: Density, *, drift: Any, num_leapfrogs: Any
+    start: Point,
+    noise: Any,
+    density: Density,
+    *,
+    step_size: Any,
+    inverse_mass: Any = 1.0,
+    num_leapfrogs: Any,
 ) -> tuple[Point, Any, Any]:
-    r"""The end of a trajectory of leapfrogs, the momentum there, and the log acceptance ratio.
+    r"""The end of a trajectory of leapfrogs, the log acceptance ratio, and the kinetic energy.
 
-    In units where p ~ N(0, I), with `drift` = ε M^{-1/2}, repeated L times:
+    With p = M^{1/2} ξ, repeated L times:
 
-        p ← p - ½ε M^{-1/2} ∇U(θ),    θ ← θ + ε M^{-1/2} p,    p ← p - ½ε M^{-1/2} ∇U(θ)
+        p ← p - (ε/2) ∇U(θ),    θ ← θ + ε M⁻¹ p,    p ← p - (ε/2) ∇U(θ)
 
     Adjacent half steps of the momentum are one step, so L leapfrogs take L gradients. The energy
     error is O(ε²) for a trajectory of fixed length. The log ratio is H(θ, p) - H(θ', p'), with
-    H = U(θ) + |p|²/2: differences are formed for each term of U and each coordinate of p, and
+    H = U(θ) + pᵀM⁻¹p/2: differences are formed for each term of U and each coordinate of p, and
     then summed together by `log_ratio`: float32 cannot resolve 0.03 in a sum near 5e5.
 
     Args:
         start: where the trajectory begins.
-        momentum: p, standard normal, shape (d,).
+        noise: ξ, standard normal, shape (d,).
         density: U, with any temperature already in it.
-        drift: ε times the root of the diagonal of M⁻¹, shape () or (d,).
+        step_size: ε, shape ().
+        inverse_mass: the diagonal of M⁻¹, shape () or (d,).
         num_leapfrogs: L ≥ 1; a traced number makes a loop of traced length.
 
     Returns:
-        `(end, momentum, log_ratio)`: the point, p' of shape (d,), and the ratio of shape ().
+        `(end, log_ratio, kinetic)`: the latter two of shape (), kinetic energy p'ᵀM⁻¹p'/2.
 
     References:
         Neal (2011), MCMC using Hamiltonian dynamics, section 5.2.
     """
+    momentum = noise / jnp.sqrt(inverse_mass)
+    drift = step_size * inverse_mass
 
     def leapfrog(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
         vector, half = carry
-        half = half - drift * density.gradient(vector)
+        half = half - step_size * density.gradient(vector)
         return vector + drift * half, half
 
-    half = momentum - 0.5 * drift * start.gradient
+    half = momentum - 0.5 * step_size * start.gradient
     # Flat vectors, and only gradients inside: both measured, benchmarks/speed/leapfrog.py.
     vector, half = jax.lax.fori_loop(
         1, num_leapfrogs, leapfrog, (start.vector + drift * half, half)
     )
     gradient, terms = density.gradient_and_terms(vector)
-    end = half - 0.5 * drift * gradient
-    # The difference of squares as a product: coordinate by coordinate, before the sum.
-    ratio = log_ratio(terms, start.terms, 0.5 * (momentum - end) * (momentum + end))
-    return Point(vector, gradient, terms), end, ratio
+    end_momentum = half - 0.5 * step_size * gradient
+    kinetic_differences = 0.5 * inverse_mass * (momentum - end_momentum) * (momentum + end_momentum)
+    kinetic = 0.5 * jnp.sum(inverse_mass * end_momentum**2)
+    ratio = log_ratio(terms, start.terms, kinetic_differences)
+    return Point(vector, gradient, terms), ratio, kinetic
 
 
 def hmc_step(
-    start: Point, momentum: Any, uniform: Any, density: Density, **settings: Any
-) -> tuple[Point, Any, Proposal]:
+    start: Point, noise: Any, uniform: Any, density: Density, **settings: Any
+) -> tuple[Point, Any, Decision]:
     """One draw that leaves exp(-U) invariant; T is part of U, and momenta have unit temperature.
 
     Args:
-        start, momentum, density, settings: as for `hmc_proposal`.
+        start, noise, density, settings: as for `hmc_proposal`.
         uniform: uniform on [0, 1), shape ().
 
     Returns:
-        `(point, momentum, proposal)`: where the chain is now, with what momentum (d,), and what it
-        was offered. A rejected proposal repeats `start` and the momentum that was given.
+        `(point, energy, decision)`: a rejected proposal repeats `start`; the energy is the
+        Hamiltonian H of the point that is kept.
     """
-    end, moving, ratio = hmc_proposal(start, momentum, density, **settings)
+    end, ratio, kinetic = hmc_proposal(start, noise, density, **settings)
     decision = metropolis(ratio, uniform)
-    point, kept = decision.choose((end, moving), (start, momentum))
-    return point, kept, Proposal(end.vector, moving, ratio, decision)
+    point = decision.choose(end, start)
+    # Momenta at the two ends of a rejected trajectory differ: |p|²_M = |ξ|² at its start.
+    kinetic = decision.choose(kinetic, 0.5 * jnp.sum(noise**2))
+    return point, potential_energy(point.terms) + kinetic, decision
 
 
 def search_leapfrog(
@@ -142,15 +140,77 @@ def search_leapfrog(
     Args:
         key: of its momentum.
         point: where it begins.
-        density: U.
-        inverse_mass: the diagonal of M⁻¹, shape () or (d,).
+        density, inverse_mass: as for `hmc_proposal`.
         step_size: where the search begins, shape ().
         wanted: False to leave the step size as it is, without an evaluation.
     """
     noise = jax.random.normal(key, point.vector.shape, point.vector.dtype)
 
     def ratio(step_size: Any) -> Any:
-        drift = step_size * jnp.sqrt(inverse_mass)
-        return hmc_proposal(point, noise, density, drift=drift, num_leapfrogs=1)[2]
+        settings = {"step_size": step_size, "inverse_mass": inverse_mass, "num_leapfrogs": 1}
+        return hmc_proposal(point, noise, density, **settings)[1]
 
     return search_step_size(ratio, step_size, wanted=wanted)
+
+
+class Proposal(NamedTuple):
+    """The end of a trajectory, and what became of it.
+
+    Attributes:
+        vector, momentum: θ' and p', shape (d,), in units where p ~ N(0, I).
+        log_ratio: H(θ, p) - H(θ', p'), shape ().
+        decision: whether it was accepted.
+    """
+
+    vector: Any
+    momentum: Any
+    log_ratio: Any
+    decision: Decision
+
+
+def unit_mass_step(
+    start: Point, momentum: Any, uniform: Any, density: Density, *, drift: Any, leapfrogs: Any
+) -> tuple[Point, Any, Proposal]:
+    """One draw of a chain that leaves exp(-U) invariant, in units where p ~ N(0, I).
+
+    Args:
+        start: where the chain is.
+        momentum: p, standard normal, shape (d,).
+        uniform: uniform on [0, 1), shape ().
+        density: U.
+        drift: ε s, with s² the inverse mass; shape () or (d,).
+        leapfrogs: L ≥ 1, shape ().
+
+    Returns:
+        `(point, momentum, proposal)`: where the chain is now, with what momentum (d,), and what
+        it was offered.
+    """
+    end, moving = unit_mass_trajectory(start, momentum, density, drift, leapfrogs)
+    # The difference of squares as a product: coordinate by coordinate, before the sum.
+    ratio = log_ratio(end.terms, start.terms, 0.5 * (momentum - moving) * (momentum + moving))
+    decision = metropolis(ratio, uniform)
+    point, kept = decision.choose((end, moving), (start, momentum))
+    return point, kept, Proposal(end.vector, moving, ratio, decision)
+
+
+def unit_mass_trajectory(
+    start: Point, momentum: Any, density: Density, drift: Any, leapfrogs: Any
+) -> tuple[Point, Any]:
+    """The end of a trajectory, and the momentum there.
+
+    With s² the inverse mass and `drift` = ε s,
+
+        p ← p - ½ε s ∇U(θ),   θ ← θ + ε s p,   p ← p - ½ε s ∇U(θ),
+
+    where half steps of the momentum that meet are one step.
+    """
+
+    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        vector, moving = carry
+        moving = moving - drift * density.gradient(vector)
+        return vector + drift * moving, moving
+
+    moving = momentum - 0.5 * drift * start.gradient
+    vector, moving = jax.lax.fori_loop(1, leapfrogs, step, (start.vector + drift * moving, moving))
+    gradient, terms = density.gradient_and_terms(vector)
+    return Point(vector, gradient, terms), moving - 0.5 * drift * gradient

@@ -201,12 +201,12 @@ class ParallelTempering(ModelKernel):
         def step(vector: Any, beta: Any, noise: Any, uniform: Any, step_size: Any) -> Any:
             rung = Rung(**vars(density), inverse_temperature=beta)
             start = Point(vector, *rung.gradient_and_terms(vector))
-            point, _, proposal = hmc_step(
-                start, noise, uniform, rung, drift=step_size, num_leapfrogs=leapfrogs
+            point, _, decision = hmc_step(
+                start, noise, uniform, rung, step_size=step_size, num_leapfrogs=leapfrogs
             )
             own, jacobians = rung.parts(point.terms, point.vector)
             own = jax.tree.map(lambda term: term / beta, own)
-            return point.vector, own, potential_energy(own | jacobians), proposal.decision
+            return point.vector, own, potential_energy(own | jacobians), decision
 
         points, own, potentials, decision = jax.vmap(step)(
             points, betas, noise, uniform, steps.astype(dtype)

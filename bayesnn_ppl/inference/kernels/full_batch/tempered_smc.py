@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_sample
 
 from bayesnn_ppl.core.arguments import integer
-from bayesnn_ppl.inference.kernels.common.acceptance import fraction
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction, select
 from bayesnn_ppl.inference.kernels.common.density import Density, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import EnsembleKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
@@ -27,7 +27,7 @@ from bayesnn_ppl.inference.kernels.full_batch.chees_adaptation import (
     shared_acceptance,
     van_der_corput,
 )
-from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, Proposal, hmc_step
+from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point, Proposal, unit_mass_step
 
 __all__ = ["TemperedSMC", "TemperedSMCState"]
 
@@ -199,8 +199,8 @@ class TemperedSMC(EnsembleKernel):
 
         def step(point: Point, given: Any) -> Any:
             momentum, uniform, beta, drift, leapfrogs = given
-            return hmc_step(
-                point, momentum, uniform, at(beta), drift=drift, num_leapfrogs=leapfrogs
+            return unit_mass_step(
+                point, momentum, uniform, at(beta), drift=drift, leapfrogs=leapfrogs
             )
 
         def move(index: Any, carry: Any) -> Any:
@@ -215,15 +215,16 @@ class TemperedSMC(EnsembleKernel):
             drift = run.step_size[:, None] * run.scale
             given = (*by_chain((momenta, uniform)), beta, of_chains(drift), of_chains(leapfrogs))
             moved, _, proposal = self.over_chains(step)(particles, given)
-            of_run = run, by_run(particles.vector), by_run(proposal), leapfrogs * run.step_size
-            run = jax.lax.cond(warming, jax.vmap(self._learned), lambda run, *_: run, *of_run)
+            learned = jax.vmap(self._learned)(
+                run, by_run(particles.vector), by_run(proposal), leapfrogs * run.step_size
+            )
             decision = proposal.decision
             statistics = {
                 "accept_prob": statistics["accept_prob"] + decision.accept_prob / self._moves,
                 "diverging": statistics["diverging"] | decision.diverging,
                 "num_steps": statistics["num_steps"] + of_chains(leapfrogs),
             }
-            return moved, run, statistics
+            return moved, select(warming, learned, run), statistics
 
         shape, dtype = (chains // self._runs, points.shape[1]), points.dtype
         nothing = {

@@ -27,8 +27,8 @@ def test_one_leapfrog_is_a_langevin_step():
         @jax.jit
         def both(vector, noise, step_size):
             point = Point(vector, *density.gradient_and_terms(vector))
-            settings = dict(drift=jnp.sqrt(2 * step_size), num_leapfrogs=1)
-            end, _, hmc_ratio = hmc_proposal(point, noise, density, **settings)
+            settings = dict(step_size=jnp.sqrt(2 * step_size), num_leapfrogs=1)
+            end, hmc_ratio, _ = hmc_proposal(point, noise, density, **settings)
             langevin = mala_proposal(*point, noise, density, step_size=step_size)
             return langevin, (*end, hmc_ratio)
 
