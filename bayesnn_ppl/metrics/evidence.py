@@ -13,6 +13,7 @@ __all__ = ["LogEvidence", "log_evidence"]
 
 
 _SMALL = 0.1
+_LARGE = 0.5
 
 
 @readable
@@ -22,7 +23,8 @@ class LogEvidence(NamedTuple):
     Attributes:
         value: the estimate.
         error: its standard error, from the runs that know nothing of each other; NaN with one run,
-            and for an approximation.
+            and for an approximation. Above a half it says little: where one run decides it is 1,
+            however far the others are.
         runs: the estimate of each run, shape (run,).
         effective_share: the smallest share of its particles that a stage has left, in any run; NaN
             for an approximation. The estimate is doubtful where it is a few percent or less.
@@ -37,6 +39,9 @@ class LogEvidence(NamedTuple):
         error = "" if np.isnan(self.error) else f" ± {self.error:.2f}"
         text = f"Log evidence: {self.value:.2f}{error} nats"
         text += f", from {len(self.runs)} runs" if len(self.runs) > 1 else ""
+        if self.error > _LARGE:
+            text += f". The runs lie between {self.runs.min():.2f} and {self.runs.max():.2f}, too "
+            text += "far apart for an estimate: warm up for longer, with more particles"
         if self.effective_share < _SMALL:
             text += f". A stage left {percent(self.effective_share)} of the particles: warm up for "
             text += "longer"

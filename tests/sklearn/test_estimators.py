@@ -22,7 +22,8 @@ NOISE = 0.3
 KNOWN_NOISE = bnn.bayesian_network(
     bnn.nn.MLP((), outputs=1), bnn.priors.normal(1.0), bnn.likelihoods.gaussian(NOISE)
 )
-HMC = partial(bnn.kernels.HMC, num_leapfrogs=8)
+# Without jitter eight leapfrogs are about one period of this posterior, and chains hardly mix.
+HMC = partial(bnn.kernels.HMC, num_leapfrogs=8, jitter=0.5)
 MAP = bnn.approximations.MAP(epochs=200, learning_rate=0.05)
 FEW = {"warmup": 100, "draws": 1000, "chains": 4}
 

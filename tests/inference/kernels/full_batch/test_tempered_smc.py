@@ -1,11 +1,14 @@
 """Sequential Monte Carlo: evidence and moments that are known, its parts, and what it refuses."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from scipy import stats
 
 import bayesnn_ppl as bnn
@@ -186,6 +189,19 @@ def sampled(kernel, **settings):
 def test_what_cannot_be_run_is_refused(kernel, settings, words):
     with pytest.raises(ValueError, match=words):
         sampled(kernel, **settings)
+
+
+@pytest.mark.parametrize(("runs", "apart"), [([-5.0, -5.2, -4.9], False), ([385, 353, 363], True)])
+def test_runs_that_are_far_apart_are_no_estimate(runs, apart):
+    """Where one run decides, the error is 1 at most, however far the others are."""
+    statistics = {
+        "log_evidence": (("chain", "draw"), np.array(runs, float)[:, None]),
+        "effective_share": (("chain", "draw"), np.full((3, 1), 0.5)),
+    }
+    tree = xr.DataTree.from_dict({"sample_stats": xr.Dataset(statistics)})
+    found = bnn.metrics.log_evidence(SimpleNamespace(provenance={"superchains": 3}, tree=tree))
+    assert found.error < 1.01
+    assert ("between 353.00 and 385.00, too far apart" in str(found)) == apart
 
 
 def test_evidence_of_another_method_is_refused(regression):
