@@ -7,7 +7,7 @@
 reference by HMC, so agreement and total variation say how near a sampler comes. `mnist` and
 `cifar10` are the first 5 000 training images, as means of 2 × 2 pixels, and `medmnist_lenet` (two
 convolutions, three dense layers) under the fan-in normal prior, scored on the first 2 000 test
-images; nobody's chains converge there, and no reference is at hand for so few rows.
+images; no reference is at hand for so few rows.
 
 All runs of a set start at one MAP fit; two chains on two cores; T = 1, momentum decay .99. Each has
 as many steps, warm-up included, as fit into the same seconds: what a step of each kernel costs is
