@@ -30,7 +30,7 @@ from benchmarks.accuracy import mnist160
 from benchmarks.harness.records import RESULTS, Record
 from benchmarks.harness.tables import Table, plus_minus
 from benchmarks.priors.prior_families import MNIST, rows_of
-from benchmarks.samplers.minibatch_mclmc import CHAINS, kernels, scores, temperatures
+from benchmarks.samplers.minibatch_mclmc import CHAINS, halved, kernels, scores, temperatures
 
 ROWS, TEST_ROWS, WARMUP = 5000, 2000, 20
 REFERENCE_SECONDS = 280.0
@@ -83,19 +83,13 @@ def convolutions(name: str) -> Images:
     """A small convolutional network on the first images of a set."""
     data = bnn.data.load(name)
     train, test = (
-        (halved(np.asarray(part.x)[:rows]), np.asarray(part.y)[:rows])
+        (halved(part.x[:rows]), np.asarray(part.y)[:rows])
         for part, rows in ((data.train, ROWS), (data.test, TEST_ROWS))
     )
     model = bnn.models.medmnist_lenet(classes=10, prior=bnn.priors.fan_in_normal())
     return Images(
         model, train, test, batch=100, steps=50, step_sizes=(1e-6, 1e-5), epochs=50, timed=10
     )
-
-
-def halved(images: np.ndarray) -> np.ndarray:
-    """Means of 2 × 2 pixels of images (rows, height, width, channels)."""
-    rows, height, width, channels = images.shape
-    return images.reshape(rows, height // 2, 2, width // 2, 2, channels).mean(axis=(2, 4))
 
 
 def begun(images: Images) -> Any:

@@ -45,15 +45,18 @@ def kernels(
     }
 
 
+def halved(images: Any) -> np.ndarray:
+    """Means of 2 × 2 pixels of images (rows, height, width, channels)."""
+    rows, height, width, channels = np.shape(images)
+    pixels = np.reshape(images, (rows, height // 2, 2, width // 2, 2, channels))
+    return pixels.mean(axis=(2, 4))
+
+
 def images() -> tuple[Any, Any]:
     """Rows to train on, and to test on: flat images of 14 × 14 and labels."""
     data = bnn.data.load("mnist")
     train, test = (
-        (
-            np.asarray(part.x).reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196),
-            np.asarray(part.y),
-        )
-        for part in (data.train, data.test)
+        (halved(part.x).reshape(-1, 196), np.asarray(part.y)) for part in (data.train, data.test)
     )
     return (train[0][:ROWS], train[1][:ROWS]), test
 
