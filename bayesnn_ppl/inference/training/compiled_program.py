@@ -24,6 +24,7 @@ from bayesnn_ppl.inference.runtime.program_cache import ProgramCache, compiling
 from bayesnn_ppl.inference.training.objective import held_out_loss, trace_at, training_loss
 from bayesnn_ppl.inference.training.settings import TrainingSettings
 from bayesnn_ppl.modeling.network_initialisers import start_position
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["MemberModel", "MemberState", "Recipe", "TrainingProgram", "compile_training"]
 
@@ -258,7 +259,7 @@ def _epoch(
             y=y,
             index=None if order is None else order[number],
         )
-        loss, gradient = jax.value_and_grad(loss_of)(z)
+        loss, gradient = with_rows_last(jax.value_and_grad(loss_of), batch)(z)
         updates, memory = optimiser.update(
             gradient, memory, z, value=loss, grad=gradient, value_fn=loss_of
         )

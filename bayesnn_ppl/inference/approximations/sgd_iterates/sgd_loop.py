@@ -20,6 +20,7 @@ from bayesnn_ppl.inference.approximations.trained_networks.flat_loss import Layo
 from bayesnn_ppl.inference.fitting.stages import Block, Collector, in_blocks
 from bayesnn_ppl.inference.schedules.simple import evaluate
 from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["SGDResult", "SGDSettings", "run_sgd"]
 
@@ -188,7 +189,8 @@ def _advance(traced: _Traced, state: _State, rate: Any, keys: Any, shared: Any) 
 def _one_member(traced: _Traced, own: tuple[_State, Any, Any], shared: Any) -> Any:
     (state, rate, key), (momentum, x, y, every, count) = own, shared
     rows = x.shape[0]
-    loss = jax.value_and_grad(minibatch_loss(traced.model, traced.layout, rows))
+    of_rows = minibatch_loss(traced.model, traced.layout, rows)
+    loss = with_rows_last(jax.value_and_grad(of_rows), traced.batch_size)
 
     def step(_: Any, carry: Any) -> Any:
         position, velocity, number, total = carry

@@ -14,6 +14,7 @@ from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.fitting.stages import Block, in_blocks
 from bayesnn_ppl.inference.kernels.common.minibatches import Minibatches
 from bayesnn_ppl.inference.training.problem import Problem
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["OptimisationMethod", "OptimisationResult", "GradientMethod", "optimise"]
 
@@ -69,7 +70,8 @@ class GradientMethod:
         def loss_of(parameters: Any) -> Any:
             return self.family.loss(parameters, noise, x, y, index)
 
-        loss, gradient = jax.value_and_grad(loss_of)(parameters)
+        rows = len(x if index is None else index)
+        loss, gradient = with_rows_last(jax.value_and_grad(loss_of), rows)(parameters)
         optimiser = optax.with_extra_args_support(self.optimiser)
         updates, memory = optimiser.update(
             gradient, memory, parameters, value=loss, grad=gradient, value_fn=loss_of

@@ -12,6 +12,7 @@ from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDens
 from bayesnn_ppl.inference.kernels.common.minibatches import data_shards
 from bayesnn_ppl.inference.kernels.common.row_independence import check_rows_independent
 from bayesnn_ppl.modeling.temperature import SiteWeights
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["BlockwiseDensity"]
 
@@ -70,7 +71,7 @@ class BlockwiseDensity(Density):
                 common, rowwise = self._terms(vector, x, y)
                 return potential_energy(rowwise), (common, rowwise)
 
-            return jax.grad(potential, has_aux=True)(vector)
+            return with_rows_last(jax.grad(potential, has_aux=True), x.shape[0])(vector)
 
         of_rows, terms = self._swept(of_block)
         x, y = self._block(0, 1)  # any rows: what the sites outside the plate say is the same

@@ -14,6 +14,7 @@ from numpyro import handlers
 from numpyro.infer.util import _unconstrain_reparam
 
 from bayesnn_ppl.modeling.temperature import JACOBIAN
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["Density", "Terms", "jacobian_sites", "log_ratio", "potential_energy"]
 
@@ -71,7 +72,7 @@ class Density:
 
     def gradient(self, vector: Any) -> Any:
         """∇U, shape (d,), without the value."""
-        return jax.grad(self.potential)(vector)
+        return with_rows_last(jax.grad(self.potential), self._rows)(vector)
 
     def gradient_and_terms(self, vector: Any) -> tuple[Any, Terms]:
         """∇U, shape (d,), and the terms at the same point, for what one gradient costs."""
@@ -80,7 +81,13 @@ class Density:
             terms = self.terms(vector)
             return potential_energy(terms), terms
 
-        return jax.grad(potential, has_aux=True)(vector)
+        return with_rows_last(jax.grad(potential, has_aux=True), self._rows)(vector)
+
+    @property
+    def _rows(self) -> int:
+        """Of the data, which are the model's first argument; 0 if it has none."""
+        shape = getattr(next(iter(self.args), None), "shape", ())
+        return shape[0] if shape else 0
 
 
 def jacobian_sites(terms: Iterable[str], latents: Collection[str]) -> set[str]:

@@ -9,6 +9,7 @@ import jax
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.modeling.temperature import SiteWeights
 from bayesnn_ppl.modeling.training_noise import KeyedModel
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = ["MinibatchDensity", "MinibatchGradient", "full_gradient"]
 
@@ -93,7 +94,11 @@ class MinibatchGradient:
     key: Any = None
 
     def __call__(self, vector: Any) -> Any:
-        return self._summed(jax.grad(self.density.potential), vector)
+        def gradient(vector: Any, x: Any, y: Any, **settings: Any) -> Any:
+            of_rows = with_rows_last(jax.grad(self.density.potential), x.shape[0])
+            return of_rows(vector, x, y, **settings)
+
+        return self._summed(gradient, vector)
 
     def potential(self, vector: Any) -> Any:
         """Û(θ), a scalar."""
