@@ -100,6 +100,8 @@ def _applied(equation: Any, given: list[_Array], rows: int) -> list[_Array]:
     if name == "jit" and (turned or _has_product(params["jaxpr"].jaxpr, rows)):
         inner = params["jaxpr"]
         return _evaluate(inner.jaxpr, [*map(_Array, inner.consts), *given], rows)
+    if name == "while" and _has_product(params["body_jaxpr"].jaxpr, rows):
+        return _loop(params, [array.value for array in given], rows)
     if name == "dot_general" and _is_product(equation, rows):
         return [_product(equation, given, rows)]
     if name == "transpose" and _has_rows(equation.outvars[0].aval.shape, rows):
@@ -123,6 +125,23 @@ def _applied(equation: Any, given: list[_Array], rows: int) -> list[_Array]:
     return [
         _Array(each) for each in (results if equation.primitive.multiple_results else [results])
     ]
+
+
+def _loop(params: Any, given: list[Any], rows: int) -> list[_Array]:
+    """The results of a loop whose body is evaluated in this way."""
+    ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    of_condition, of_body, start = given[: ends[0]], given[ends[0] : ends[1]], given[ends[1] :]
+
+    def run(closed: Any, consts: list[Any], carry: list[Any]) -> list[Any]:
+        inputs = map(_Array, [*closed.consts, *consts, *carry])
+        return [array.value for array in _evaluate(closed.jaxpr, inputs, rows)]
+
+    results = jax.lax.while_loop(
+        lambda carry: run(params["cond_jaxpr"], of_condition, carry)[0],
+        lambda carry: run(params["body_jaxpr"], of_body, carry),
+        start,
+    )
+    return list(map(_Array, results))
 
 
 def _product(equation: Any, given: list[_Array], rows: int) -> _Array:
@@ -169,10 +188,11 @@ def _is_sharded(sharding: Any) -> bool:
 
 def _has_product(jaxpr: Any, rows: int) -> bool:
     """Whether such a product is in it, or in what it calls."""
-    return any(
-        equation.primitive.name == "dot_general"
-        and _is_product(equation, rows)
-        or equation.primitive.name == "jit"
-        and _has_product(equation.params["jaxpr"].jaxpr, rows)
-        for equation in jaxpr.eqns
-    )
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        if name == "dot_general" and _is_product(equation, rows):
+            return True
+        inner = {"jit": params.get("jaxpr"), "while": params.get("body_jaxpr")}.get(name)
+        if inner is not None and _has_product(inner.jaxpr, rows):
+            return True
+    return False

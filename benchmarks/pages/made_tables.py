@@ -235,6 +235,15 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
+def rows_last() -> str:
+    """Gradients with the rows in the last axis, over plain ones."""
+    lines = [
+        [name, row["plain"], row["rows last"], f"{row['ratio']:.2f}"]
+        for name, row in result("rows_last").items()
+    ]
+    return markdown(["network, rows", "plain JAX", "rows last", "ratio"], lines)
+
+
 def _efficiency(name: str) -> Any:
     return result(f"efficiency-{name}")
 
@@ -255,6 +264,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
+    "rows_last": rows_last,
     "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "minibatch_images": lambda: minibatch_images(result("minibatch_images")),

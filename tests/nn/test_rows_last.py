@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 from jax.flatten_util import ravel_pytree
+from numpyro.infer import NUTS
 from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.runtime.program_cache import ProgramCache
+from bayesnn_ppl.inference.sampling import compiled_program, traced_functions
 from bayesnn_ppl.nn.rows_last import with_rows_last
 
 N, D = 70, 3
@@ -100,6 +103,24 @@ def test_all_products_of_rows_are_turned_and_no_others():
     assert few == shapes_of_products(gradient, w, x[:50]) and (50, 5) in few
 
 
+def test_loops_are_looked_into():
+    """Where NumPyro's kernels take their gradients."""
+
+    def descend(w, x):
+        def step(carry):
+            number, w = carry
+            slope = jax.grad(by_hand)(w, x)
+            return number + 1, jax.tree.map(lambda a, b: a - 1e-3 * b, w, slope)
+
+        return jax.lax.while_loop(lambda carry: carry[0] < 3, step, (0, w))[1]
+
+    w, x = weights()
+    turned = with_rows_last(descend, N)
+    same(turned(w, x), descend(w, x))
+    assert not any(shape[0] == N for shape in shapes_of_products(turned, w, x))
+    assert any(shape[0] == N for shape in shapes_of_products(descend, w, x))
+
+
 def test_on_other_devices_nothing_is_changed(monkeypatch):
     w, x = weights()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
@@ -160,6 +181,28 @@ def test_a_models_gradient_and_terms_are_those_of_plain_autodiff(make):
         same(terms, density.terms(vector), 1e-10)
         products = shapes_of_products(density.gradient, vector)
         assert products and all(len(shape) < 2 or shape[0] != N for shape in products)
+
+
+def test_numpyros_nuts_has_turned_products_under_sample(monkeypatch):
+    """The same chain as without them, for a few draws."""
+    x = np.random.default_rng(0).normal(size=(N, D))
+    y = x.sum(1)
+
+    def run():
+        kernel = NUTS(hierarchical())
+        posterior = bnn.sample(
+            kernel, x, y, warmup=3, draws=2, chains=2, seed=0, progress=False, float64=True
+        )
+        return posterior.draws, posterior.statistics["energy"]
+
+    turned, found = [], run()
+    monkeypatch.setattr(compiled_program, "programs", ProgramCache(kept=1))
+    monkeypatch.setattr(
+        traced_functions, "with_rows_last", lambda function, rows: turned.append(rows) or function
+    )
+    plain = run()
+    assert turned and set(turned) == {N}
+    same(found, plain, 1e-8)
 
 
 def test_chains_on_two_devices_have_turned_products():

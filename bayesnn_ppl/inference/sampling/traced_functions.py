@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from numpyro import handlers
+from numpyro.infer import HMC
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import initialize_model
 
@@ -32,6 +33,7 @@ from bayesnn_ppl.inference.sampling.draw_records import (
 from bayesnn_ppl.modeling.discrete_latents import drawn
 from bayesnn_ppl.modeling.network_initialisers import drawn_by_networks
 from bayesnn_ppl.modeling.training_noise import clean
+from bayesnn_ppl.nn.rows_last import with_rows_last
 
 __all__ = [
     "Data",
@@ -214,12 +216,15 @@ def _loop(
     """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
     first, draws, thinning = counts
 
-    def step(_: Any, state: Any) -> Any:
+    def sample(state: Any) -> Any:
         return kernel.sample(state, data[:2], {})
+
+    # Kernels of ours do so with their gradients; those of NumPyro's HMC and NUTS lie inside.
+    step = with_rows_last(sample, data[0].shape[0]) if isinstance(kernel, HMC) else sample
 
     def draw(index: Any, carry: Any) -> Any:
         state, buffers = carry
-        state = jax.lax.fori_loop(0, thinning, step, state)
+        state = jax.lax.fori_loop(0, thinning, lambda _, state: step(state), state)
         buffers = jax.tree.map(
             lambda buffer, value: buffer.at[index].set(value),
             buffers,
