@@ -15,6 +15,7 @@ from benchmarks.pages.efficiency_table import (
 from benchmarks.pages.minibatch_table import minibatch_images, minibatch_mclmc
 from benchmarks.pages.partly_stochastic_table import partly_stochastic
 from benchmarks.pages.published_table import published_table
+from benchmarks.pages.speed_tables import leapfrog, rows_last
 from benchmarks.pages.stored_numbers import ROOT, stored
 from benchmarks.pages.table_ranks import table_benchmark
 
@@ -235,15 +236,6 @@ def necks() -> str:
     return markdown(heads, lines)
 
 
-def rows_last() -> str:
-    """Gradients with the rows in the last axis, over plain ones."""
-    lines = [
-        [name, row["plain"], row["rows last"], f"{row['ratio']:.2f}"]
-        for name, row in result("rows_last").items()
-    ]
-    return markdown(["network, rows", "plain JAX", "rows last", "ratio"], lines)
-
-
 def _efficiency(name: str) -> Any:
     return result(f"efficiency-{name}")
 
@@ -264,7 +256,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale,
     "reference_posteriors": reference_posteriors,
     "necks": necks,
-    "rows_last": rows_last,
+    "leapfrog": lambda: leapfrog(result("leapfrog")),
+    "rows_last": lambda: rows_last(result("rows_last")),
     "conformal_coverage": lambda: conformal_coverage(stored(f"{RESULTS}/conformal_coverage.json")),
     "minibatch_mclmc": lambda: minibatch_mclmc(result("minibatch_mclmc")),
     "minibatch_images": lambda: minibatch_images(result("minibatch_images")),
