@@ -48,7 +48,7 @@ def _dots(axis: Any, found: dict[str, list[float]], cases: str, most: float) -> 
         _beside(axis, words, (max(values), place), (9, 0), color=colour)
     axis.axvline(1, color=GREY, lw=1)
     axis.set_yticks(range(len(found)), [_plain(name) for name in reversed(found)])
-    axis.set(ylim=(-0.6, len(found) - 0.4), xlim=(0.85, most), xscale="log")
+    axis.set(ylim=(-0.6, len(found) - 0.4), xlim=(0.76, most), xscale="log")
     axis.set_title(cases, color=GREY)
     axis.minorticks_off()
 
@@ -60,7 +60,7 @@ def step_cost() -> Any:
     above, below = figure.subplots(2, 1, height_ratios=(5, 6))
     full, open_ = "\N{BLACK CIRCLE}", "\N{WHITE CIRCLE}"
     _dots(above, tables.full_batch_ratios(), f"{full} 100 rows   {open_} 1 000 rows", 2.4)
-    above.set_xticks([1, 1.25, 1.5, 2], ["1", "1.25", "1.5", "2"])
+    above.set_xticks([0.8, 1, 1.25, 1.5, 2], ["0.8", "1", "1.25", "1.5", "2"])
     above.set_xlabel("time of a leapfrog\n[times that of a gradient]")
     _dots(below, tables.minibatch_ratios(), f"{full} MLP, B = 64   {open_} LeNet", 130)
     below.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
