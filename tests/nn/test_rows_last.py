@@ -11,6 +11,10 @@ from numpyro.infer.util import initialize_model
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.kernels.common.minibatch_density import (
+    MinibatchDensity,
+    MinibatchGradient,
+)
 from bayesnn_ppl.inference.runtime.program_cache import ProgramCache
 from bayesnn_ppl.inference.sampling import compiled_program, traced_functions
 from bayesnn_ppl.nn.rows_last import with_rows_last
@@ -226,3 +230,16 @@ def test_chains_on_two_devices_have_turned_products():
     )
     same(spread(several, x), jax.vmap(jax.grad(by_hand), (0, None))(several, x))
     assert not any(shape[0] == N for shape in shapes_of_products(spread, several, x))
+
+
+def test_settings_of_a_minibatch_are_not_traced():
+    """A traced temperature of 1 would be refused as a second one of a `cold` model."""
+    model = bnn.cold(hierarchical(), 0.5)
+    x = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+    data = x, x.sum(1)
+    z = initialize_model(jax.random.key(1), model, model_args=data).param_info.z
+    density = MinibatchDensity.of(Density.at(model, data, {}, z), 2 * N)
+    gradient = MinibatchGradient(density, lambda _: data, 1, 1.0, 1.0)
+    vector = ravel_pytree(z)[0]
+    same(gradient(vector), jax.grad(density.potential)(vector, *data), 1e-4)
+    assert all(s[0] != N for s in shapes_of_products(gradient, vector) if len(s) == 2)

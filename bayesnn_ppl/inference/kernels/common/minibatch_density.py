@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -95,8 +96,9 @@ class MinibatchGradient:
 
     def __call__(self, vector: Any) -> Any:
         def gradient(vector: Any, x: Any, y: Any, **settings: Any) -> Any:
-            of_rows = with_rows_last(jax.grad(self.density.potential), x.shape[0])
-            return of_rows(vector, x, y, **settings)
+            # Bound, not passed: a temperature of 1 that is traced would be taken for another.
+            potential = partial(self.density.potential, x=x, y=y, **settings)
+            return with_rows_last(jax.grad(potential), x.shape[0])(vector)
 
         return self._summed(gradient, vector)
 
