@@ -104,10 +104,11 @@ def _applied(equation: Any, given: list[_Array], rows: int) -> list[_Array]:
         return _loop(params, [array.value for array in given], rows)
     if name == "dot_general" and _is_product(equation, rows):
         return [_product(equation, given, rows)]
-    if name == "transpose" and _has_rows(equation.outvars[0].aval.shape, rows):
-        return [_Array(transpose=given[0].value)]
-    if turned and name == "transpose":
-        return [_Array(given[0].transpose)]
+    if name == "transpose" and params["permutation"] == (1, 0):
+        if turned:
+            return [_Array(given[0].transpose)]
+        if _has_rows(equation.outvars[0].aval.shape, rows):
+            return [_Array(transpose=given[0].value)]
     # A gradient inside `shard_map` asks of its results that they are not spread over devices.
     turned &= not any(_is_sharded(params.get(key)) for key in ("sharding", "out_sharding"))
     if turned and name in _REDUCTIONS:

@@ -2,7 +2,7 @@
 
     python -m benchmarks rows_last [--repeats 15] [--out benchmarks/results/rows_last.json]
 
-The negative log posterior on synthetic rows (of six inputs, the digits of 64). Four chains on two
+The negative log posterior on synthetic rows (six inputs, or 64). Four chains on two
 devices make gradients as under `bnn.sample`, one chain of a device after the other. The two take
 short turns: the ratio is the median over them, and microseconds, of one gradient of one chain, are
 medians.
@@ -30,21 +30,21 @@ from benchmarks.speed.baselines import gradient_scan, sine_rows
 SECONDS = 0.1  # of a turn, about
 
 
-def networks() -> dict[str, tuple[Callable[[], Any], int]]:
-    """Name -> (makes the model, inputs)."""
+def networks() -> dict[str, tuple[Any, int]]:
+    """Name -> (model, inputs)."""
     mlp, heads = bnn.models.mlp, bnn.likelihoods.heteroscedastic()
     relu: dict[str, Any] = {"activation": "relu", "likelihood": heads}
     horseshoe, hierarchical = bnn.priors.horseshoe(), bnn.priors.hierarchical()
     return {
-        "linear, horseshoe": (lambda: bnn.models.linear(prior=horseshoe), 6),
-        "10 tanh, hierarchical": (lambda: mlp(hidden=(10,), prior=hierarchical), 6),
-        "50 relu": (lambda: mlp(hidden=(50,), activation="relu"), 6),
-        "50 relu, mean and scale": (lambda: mlp(hidden=(50,), **relu), 6),
-        "16-16, mean and scale": (lambda: mlp(hidden=(16, 16), **relu), 6),
-        "16-16-16-16, mean and scale": (lambda: mlp(hidden=(16,) * 4, **relu), 6),
-        "50-50 tanh": (lambda: mlp(hidden=(50, 50)), 6),
+        "linear, horseshoe": (bnn.models.linear(prior=horseshoe), 6),
+        "10 tanh, hierarchical": (mlp(hidden=(10,), prior=hierarchical), 6),
+        "50 relu": (mlp(hidden=(50,), activation="relu"), 6),
+        "50 relu, mean and scale": (mlp(hidden=(50,), **relu), 6),
+        "16-16, mean and scale": (mlp(hidden=(16, 16), **relu), 6),
+        "16-16-16-16, mean and scale": (mlp(hidden=(16,) * 4, **relu), 6),
+        "50-50 tanh": (mlp(hidden=(50, 50)), 6),
         "64 inputs, 50, ten classes": (
-            lambda: mlp(hidden=(50,), likelihood=bnn.likelihoods.categorical(10)),
+            mlp(hidden=(50,), likelihood=bnn.likelihoods.categorical(10)),
             64,
         ),
     }
@@ -76,8 +76,7 @@ def main(
     warnings.simplefilter("ignore", FutureWarning)
     table = Table("network <28", "rows >6", "plain, us >11.1f", "rows last >11.1f", "ratio >7.2f")
     record = Record(out)
-    for name, (make, inputs) in networks().items():
-        model = make()
+    for name, (model, inputs) in networks().items():
         for count in rows:
             x, y = (jnp.asarray(a) for a in sine_rows(count, inputs))
             labels = jnp.floor(5 * (y + 1)).astype(int)

@@ -23,7 +23,7 @@ N, D = 70, 3
 
 
 def by_hand(w, x):
-    """Two layers in plain JAX, inside `jax.jit`, and a row that is shifted by its softmax."""
+    """Two layers in plain JAX, the first inside `jax.jit`, with a softmax and a maximum of rows."""
     hidden = jax.jit(lambda x: jax.nn.relu(x @ w["a"] + w["b"]))(x)
     out = jnp.tanh(hidden @ w["c"])
     return jnp.sum(jax.nn.log_softmax(out) * jnp.arange(4.0)) + jnp.sum(out.max(1) * hidden[:, 0])
@@ -41,7 +41,7 @@ def gram(w, x):
 
 
 def through_layers(w, x):
-    """Operations that are not done on turned arrays: slices, sorting, a scan, a convolution."""
+    """Operations that are not done on turned arrays: slices, sorting, sums along rows, a scan."""
     z = x @ w["a"] + w["b"]
     left, right = jnp.split(z, [2], axis=1)
     mixed = jnp.concatenate([jnp.sort(left, axis=1), right[:, ::-1]], axis=1)
@@ -56,7 +56,7 @@ def weights(key=0):
     return w, jax.random.normal(keys[3], (N, D))
 
 
-def same(found, expected, tolerance=2e-5):
+def assert_same(found, expected, tolerance=2e-5):
     def compare(a, b):
         scale = float(jnp.abs(b).max()) + 1e-6
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * scale)
@@ -85,16 +85,16 @@ def shapes_of_products(function, *args):
 def test_gradients_are_the_same(function):
     w, x = weights()
     plain = jax.value_and_grad(function)
-    same(with_rows_last(plain, N)(w, x), plain(w, x))
+    assert_same(with_rows_last(plain, N)(w, x), plain(w, x))
     # In a batch, under jit, and differentiated again.
     several = jax.tree.map(lambda *leaves: jnp.stack(leaves), w, weights(1)[0])
     turned = jax.jit(jax.vmap(with_rows_last(plain, N), (0, None)))
-    same(turned(several, x), jax.vmap(plain, (0, None))(several, x))
+    assert_same(turned(several, x), jax.vmap(plain, (0, None))(several, x))
     slope, straight = (
         jax.jvp(lambda w, of=of: of(w, x), (w,), (w,))[1][1]
         for of in (with_rows_last(plain, N), plain)
     )
-    same(slope, straight, 1e-4)
+    assert_same(slope, straight, 1e-4)
 
 
 def test_all_products_of_rows_are_turned_and_no_others():
@@ -120,7 +120,7 @@ def test_loops_are_looked_into():
 
     w, x = weights()
     turned = with_rows_last(descend, N)
-    same(turned(w, x), descend(w, x))
+    assert_same(turned(w, x), descend(w, x))
     assert not any(shape[0] == N for shape in shapes_of_products(turned, w, x))
     assert any(shape[0] == N for shape in shapes_of_products(descend, w, x))
 
@@ -180,9 +180,9 @@ def test_a_models_gradient_and_terms_are_those_of_plain_autodiff(make):
         density = Density.at(model, (x, y), {}, z)
         vector = ravel_pytree(z)[0]
         gradient, terms = jax.jit(density.gradient_and_terms)(vector)
-        same(gradient, jax.grad(density.potential)(vector), 1e-10)
-        same(jax.jit(density.gradient)(vector), gradient, 1e-10)
-        same(terms, density.terms(vector), 1e-10)
+        assert_same(gradient, jax.grad(density.potential)(vector), 1e-10)
+        assert_same(jax.jit(density.gradient)(vector), gradient, 1e-10)
+        assert_same(terms, density.terms(vector), 1e-10)
         products = shapes_of_products(density.gradient, vector)
         assert products and all(len(shape) < 2 or shape[0] != N for shape in products)
 
@@ -206,7 +206,7 @@ def test_numpyros_nuts_has_turned_products_under_sample(monkeypatch):
     )
     plain = run()
     assert turned and set(turned) == {N}
-    same(found, plain, 1e-8)
+    assert_same(found, plain, 1e-8)
 
 
 def test_chains_on_two_devices_have_turned_products():
@@ -228,7 +228,7 @@ def test_chains_on_two_devices_have_turned_products():
             check_vma=False,
         )
     )
-    same(spread(several, x), jax.vmap(jax.grad(by_hand), (0, None))(several, x))
+    assert_same(spread(several, x), jax.vmap(jax.grad(by_hand), (0, None))(several, x))
     assert not any(shape[0] == N for shape in shapes_of_products(spread, several, x))
 
 
@@ -241,5 +241,5 @@ def test_settings_of_a_minibatch_are_not_traced():
     density = MinibatchDensity.of(Density.at(model, data, {}, z), 2 * N)
     gradient = MinibatchGradient(density, lambda _: data, 1, 1.0, 1.0)
     vector = ravel_pytree(z)[0]
-    same(gradient(vector), jax.grad(density.potential)(vector, *data), 1e-4)
+    assert_same(gradient(vector), jax.grad(density.potential)(vector, *data), 1e-4)
     assert all(s[0] != N for s in shapes_of_products(gradient, vector) if len(s) == 2)

@@ -216,15 +216,15 @@ def _loop(
     """Make `draws` ≤ block draws of `thinning` transitions each; only kept ones are written."""
     first, draws, thinning = counts
 
-    def sample(state: Any) -> Any:
+    def step(_: Any, state: Any) -> Any:
         return kernel.sample(state, data[:2], {})
 
-    # Kernels of ours do so with their gradients; those of NumPyro's HMC and NUTS lie inside.
-    step = with_rows_last(sample, data[0].shape[0]) if isinstance(kernel, HMC) else sample
+    # Kernels of ours turn their gradients themselves; those of NumPyro's HMC and NUTS lie inside.
+    turned = with_rows_last(step, data[0].shape[0]) if isinstance(kernel, HMC) else step
 
     def draw(index: Any, carry: Any) -> Any:
         state, buffers = carry
-        state = jax.lax.fori_loop(0, thinning, lambda _, state: step(state), state)
+        state = jax.lax.fori_loop(0, thinning, turned, state)
         buffers = jax.tree.map(
             lambda buffer, value: buffer.at[index].set(value),
             buffers,

@@ -72,6 +72,12 @@ class MinibatchDensity:
         """Û, a scalar; settings are those of `terms`."""
         return potential_energy(self.terms(vector, x, y, **settings))
 
+    def gradient(self, vector: Any, x: Any, y: Any, **settings: Any) -> Any:
+        """∇Û, shape (d,); settings are those of `terms`."""
+        # Bound, not passed: a temperature of 1 that is traced would be taken for another.
+        potential = partial(self.potential, x=x, y=y, **settings)
+        return with_rows_last(jax.grad(potential), x.shape[0])(vector)
+
 
 @dataclass(frozen=True)
 class MinibatchGradient:
@@ -95,12 +101,7 @@ class MinibatchGradient:
     key: Any = None
 
     def __call__(self, vector: Any) -> Any:
-        def gradient(vector: Any, x: Any, y: Any, **settings: Any) -> Any:
-            # Bound, not passed: a temperature of 1 that is traced would be taken for another.
-            potential = partial(self.density.potential, x=x, y=y, **settings)
-            return with_rows_last(jax.grad(potential), x.shape[0])(vector)
-
-        return self._summed(gradient, vector)
+        return self._summed(self.density.gradient, vector)
 
     def potential(self, vector: Any) -> Any:
         """Û(θ), a scalar."""
