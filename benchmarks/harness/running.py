@@ -7,9 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bayesnn_ppl.core.arguments import near_misses
 
@@ -96,3 +99,22 @@ def run_peer(python: str, script: str, *words: object) -> str:
     if done.returncode:
         raise RuntimeError(f"`{script}` failed under {python}: {done.stderr[-2000:]}")
     return done.stdout
+
+
+def peer(
+    python: str, script: str, given: Mapping[str, Any], options: dict[str, Any], *words: object
+) -> dict[str, np.ndarray]:
+    """The arrays that a script of `benchmarks/peers` makes of those that it is given.
+
+    Args:
+        python: the interpreter that has the other library.
+        script: takes the files given and made, the options, and the words.
+        given: arrays by name, of a regression `x`, `y` and the inputs `test`.
+        options: of the library's sampler or estimator.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        inputs, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
+        np.savez(inputs, **{name: np.asarray(array) for name, array in given.items()})
+        run_peer(python, script, inputs, made, json.dumps(options), *words)
+        with np.load(made) as file:
+            return dict(file)

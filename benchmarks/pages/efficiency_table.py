@@ -26,6 +26,8 @@ SAMPLERS = {
     "BlackJAX NUTS": "BlackJAX NUTS",
     "BlackJAX NUTS, low rank": "BlackJAX NUTS, low-rank mass",
     "BlackJAX MCLMC": "BlackJAX MCLMC",
+    "nutpie NUTS": "nutpie NUTS",
+    "nutpie NUTS, low rank": "nutpie NUTS, low-rank mass",
     "NumPyro NUTS, parallel": "NumPyro `MCMC.run`, NUTS",
     "NumPyro NUTS, vectorized": "the same, vectorized",
 }

@@ -11,9 +11,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import bayesnn_ppl as bnn
-from benchmarks.harness.running import run_peer
+from benchmarks.harness.running import peer, run_peer
 from benchmarks.practice.table_sets import FOLDER, MIXED, UCI
-from benchmarks.samplers.contenders import peer
 
 CATBOOST = {"iterations": 1000, "learning_rate": 0.05, "depth": 6, "thread_count": 2}
 # The network and the chains of `mile` in this benchmark; training is that of `published_tables`.
@@ -61,7 +60,9 @@ def bde(name: str, data: Any, split: int, peers: str) -> dict[str, Any]:
     """bde on the features that `data.load` makes, with its own prior, N(0, 1)."""
     options = BDE | {"seed": split}
     words = () if data.classes is None else ("classification",)
-    found = peer(peers, "bde_peer.py", *data.train, data.test.x, options, *words)
+    x, y = data.train
+    given = {"x": x, "y": y, "test": data.test.x}
+    found = peer(peers, "bde_peer.py", given, options, *words)
     seconds = {"seconds": round(float(found["seconds"] + found["compile"]), 1)}
     if data.classes is not None:
         return seconds | _of_classes(data.test.y, found["probabilities"])

@@ -1,16 +1,14 @@
-"""Samplers on one posterior, each as its users run it: NumPyro's, BlackJAX's, bde's and ours."""
+"""Samplers on one posterior, each as its users run it: ours, and four other libraries'."""
 
-import json
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
-from benchmarks.harness.running import run_peer
+from benchmarks.harness.running import peer
 from benchmarks.samplers.problem import Clock, Compilations, Problem
 
 CHAINS = 4
@@ -182,6 +180,37 @@ def blackjax_mclmc(problem: Problem, compilations: Compilations, budget: float) 
     }
 
 
+def nutpie_nuts(
+    problem: Problem, python: str, budget: float, *, warmup: int, low_rank: bool = False
+) -> dict[str, Any]:
+    """nutpie's NUTS with the mass of its gradients, in an environment of its own.
+
+    Its JAX backend calls a compiled function from Python for each gradient, which is what it is
+    given here. It has the exported density and starts from the prior.
+    """
+    potential, start = problem.potential()
+    starts = [ravel_pytree(start(jax.random.key(chain))) for chain in range(CHAINS)]
+    vector, unravel = starts[0]
+    value_and_gradient = jax.jit(jax.value_and_grad(lambda z: -potential(unravel(z))))
+    exported = jax.export.export(value_and_gradient)(
+        jax.ShapeDtypeStruct(vector.shape, vector.dtype)
+    )
+    given = {
+        "density": np.frombuffer(exported.serialize(), np.uint8),
+        "starts": np.stack([vector for vector, _ in starts]),
+    }
+    adaptation = "low_rank" if low_rank else "diag"
+    options = {"seconds": budget, "tune": warmup, "adaptation": adaptation}
+    found = peer(python, "nutpie_peer.py", given, options)
+    draws = jax.vmap(jax.vmap(unravel))(jnp.asarray(found["draws"], vector.dtype))
+    return {
+        "functions": problem.functions(problem.constrained(draws)),
+        "gradients": int(found["gradients"]),
+        "seconds": float(found["seconds"]),
+        "compile": float(found["compile"]),
+    }
+
+
 def bde(problem: Problem, python: str, *, members: int = CHAINS, **settings: Any) -> dict[str, Any]:
     """`sklearn-contrib-bde` in an environment of its own, with its own network and tuning.
 
@@ -192,7 +221,8 @@ def bde(problem: Problem, python: str, *, members: int = CHAINS, **settings: Any
         settings: further ones of `BdeRegressor`.
     """
     options = {"n_members": members, "hidden_layers": problem.hidden, **settings}
-    found = peer(python, "bde_peer.py", *problem.arrays, problem.data.test.x, options)
+    x, y = problem.arrays
+    found = peer(python, "bde_peer.py", {"x": x, "y": y, "test": problem.data.test.x}, options)
     raw = found["raw"]
     steps = options["warmup_steps"] + options["n_samples"]
     return {
@@ -201,25 +231,6 @@ def bde(problem: Problem, python: str, *, members: int = CHAINS, **settings: Any
         "seconds": float(found["seconds"]),
         "compile": float(found["compile"]),
     }
-
-
-def peer(
-    python: str, script: str, x: Any, y: Any, test: Any, options: dict[str, Any], *words: object
-) -> dict[str, np.ndarray]:
-    """The arrays that a script of `benchmarks/peers` makes of a regression.
-
-    Args:
-        python: the interpreter that has the other library.
-        script: takes the files given and made, the options, and the words.
-        x, y, test: training inputs and targets, and test inputs.
-        options: of the library's estimator.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
-        np.savez(given, x=x, y=y, test=np.asarray(test))
-        run_peer(python, script, given, made, json.dumps(options), *words)
-        with np.load(made) as file:
-            return dict(file)
 
 
 def ours(

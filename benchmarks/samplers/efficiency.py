@@ -1,14 +1,15 @@
 """Effective draws per second and per gradient, every sampler on the same posteriors, one run.
 
     BAYESNN_DATA=... python -m benchmarks efficiency bostonHousing horseshoe:bostonHousing
-        [--seconds 60] [--only "ours: HMC" ...] [--out benchmarks/results]
+        [--seconds 60] [--only "ours: HMC" ...] [--nutpie PYTHON] [--out benchmarks/results]
 
 A posterior is a data set or `NETWORK:DATA`, with the networks of `benchmarks.samplers.problem`;
 without one it is `mlp_regression_small` (one relu layer of 50 to mean and scale), N(0, 1/30) on
 every parameter. Standard split 0, four chains from draws of the prior on two devices (ChEES, whose
 chains learn together, also of 16 and 64), `--seconds` of warm-up and sampling for each sampler.
 Effective sample sizes are those (bulk) of the network's mean and sd at the test inputs. Seconds
-hold warm-up and sampling; compilation stands apart. Gradients hold the warm-up's too.
+hold warm-up and sampling; compilation stands apart. Gradients hold the warm-up's too. nutpie runs
+under the interpreter `--nutpie` of an environment that has it, JAX and flatbuffers.
 
 A sampler without an accept step counts where its squared bias is below a tenth of the variance for
 every output. The reference is what all samplers with an accept step drew in this run, of chains
@@ -33,6 +34,7 @@ from benchmarks.samplers.contenders import (
     blackjax_mclmc,
     blackjax_nuts,
     numpyro_nuts,
+    nutpie_nuts,
     ours,
 )
 from benchmarks.samplers.problem import Compilations, Problem
@@ -41,9 +43,9 @@ UNADJUSTED = ("BlackJAX MCLMC", "ours: MCLMC")
 
 
 def contenders(
-    problem: Problem, compilations: Compilations, seconds: float
+    problem: Problem, compilations: Compilations, seconds: float, nutpie: str | None
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Name -> a function that runs a sampler."""
+    """Name -> a function that runs a sampler; nutpie's are there if its interpreter is."""
     from numpyro.infer import NUTS
 
     import bayesnn_ppl as bnn
@@ -56,6 +58,13 @@ def contenders(
     def our(kernel: Any, warmup: int, chains: int = CHAINS) -> Callable[[], dict[str, Any]]:
         return lambda: ours(problem, compilations, kernel, warmup, seconds, chains=chains)
 
+    nutpies: dict[str, Callable[[], dict[str, Any]]] = {}
+    if nutpie is not None:
+        theirs = partial(nutpie_nuts, problem, nutpie, seconds, warmup=500)
+        nutpies = {
+            "nutpie NUTS": theirs,
+            "nutpie NUTS, low rank": partial(theirs, low_rank=True),
+        }
     return {
         "NumPyro NUTS, parallel": partial(nuts, method="parallel"),
         "NumPyro NUTS, vectorized": partial(nuts, method="vectorized"),
@@ -64,6 +73,7 @@ def contenders(
             blackjax_nuts, problem, compilations, seconds, warmup=500, low_rank=True
         ),
         "BlackJAX MCLMC": partial(blackjax_mclmc, problem, compilations, seconds),
+        **nutpies,
         "ours: NUTS": our(NUTS(model), 500),
         "ours: WALNUTS": our(k.WALNUTS(model), 500),
         "ours: HMC": our(k.HMC(model, **hmc), 500),
@@ -133,7 +143,7 @@ class Reference:
         return float(np.nanmax(bias)), float(np.nanmax(bias - 4 * noise))
 
 
-def run(name: str, seconds: float, only: Sequence[str], record: Record) -> None:
+def run(name: str, seconds: float, only: Sequence[str], nutpie: str | None, record: Record) -> None:
     """All contenders on one posterior, printed and recorded as they come."""
     network, _, data = name.rpartition(":")
     problem = Problem(data, network or "small")
@@ -148,7 +158,7 @@ def run(name: str, seconds: float, only: Sequence[str], record: Record) -> None:
         "seconds", "compile", "ess_min_per_second", "ess_median_per_second",
         "ess_median_per_1000_gradients", "rhat_max", "nll", "rmse", "chains_lost",
     )  # fmt: skip
-    for label, contender in contenders(problem, compilations, seconds).items():
+    for label, contender in contenders(problem, compilations, seconds, nutpie).items():
         if only and not any(part in label for part in only):
             continue
         with warnings.catch_warnings():
@@ -181,6 +191,7 @@ def main(
     *,
     seconds: float = 60.0,
     only: tuple[str, ...] = (),
+    nutpie: str | None = None,
     out: Path = RESULTS,
 ) -> None:
     """Print a table for each posterior and write one JSON file.
@@ -189,7 +200,8 @@ def main(
         names: data sets of BAYESNN_DATA, or NETWORK:DATA.
         seconds: of each sampler, compilation apart.
         only: parts of the names of contenders; the other rows stay.
+        nutpie: interpreter of an environment with nutpie; without it those rows are not run.
     """
     jax.config.update("jax_num_cpu_devices", 2)
     for name in names:
-        run(name, seconds, only, Record(out / f"efficiency-{name.replace(':', '-')}.json"))
+        run(name, seconds, only, nutpie, Record(out / f"efficiency-{name.replace(':', '-')}.json"))

@@ -104,6 +104,8 @@ class Problem:
         from bayesnn_ppl.posterior.mixture import component_moments
 
         chains, count = next(iter(draws.values())).shape[:2]
+        if count == 0:  # the warm-up took the time
+            return np.empty((chains, 0, 2 * len(self.data.test)))
         flat = {n: np.asarray(a).reshape(chains * count, *a.shape[2:]) for n, a in draws.items()}
         parts = Components(self.model, flat, self.data.test.x, memory=2**29, float64=False)
         mean, variance = parts.apply(component_moments, axis=1)
@@ -113,6 +115,8 @@ class Problem:
     def scores(self, functions: np.ndarray) -> dict[str, float]:
         """RMSE and NLL (of the mixture over draws), in the data's own units, of chains that live.
 
+        Without a draw they are not numbers.
+
         Args:
             functions: mean and sd, standardised, (chain, draw, 2 outputs).
         """
@@ -121,6 +125,8 @@ class Problem:
 
         standard = self.data.test.y.standardisation
         sound = functions[np.isfinite(functions).all((1, 2))]
+        if sound.size == 0:
+            return {"rmse": np.nan, "nll": np.nan}
         mean, sd = np.split(sound.reshape(-1, sound.shape[2]).astype(float), 2, axis=1)
         y = np.asarray(self.data.test.y)
         log_p = logsumexp(norm.logpdf(y, mean, sd), axis=0) - np.log(len(mean))

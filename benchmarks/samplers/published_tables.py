@@ -35,8 +35,8 @@ from scipy.stats import norm
 
 import bayesnn_ppl as bnn
 from benchmarks.harness.records import RESULTS, Record
+from benchmarks.harness.running import peer
 from benchmarks.harness.tables import Table
-from benchmarks.samplers.contenders import peer
 from benchmarks.samplers.problem import Clock, Compilations
 
 MEMBERS = 10
@@ -92,9 +92,9 @@ class Rows:
     test_y: np.ndarray
 
     @property
-    def given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def given(self) -> dict[str, np.ndarray]:
         """All that a contender may see."""
-        return self.x, self.y, self.test_x
+        return {"x": self.x, "y": self.y, "test": self.test_x}
 
 
 def split(x: np.ndarray, y: np.ndarray, *, validation: bool = False) -> Rows:
@@ -138,7 +138,7 @@ def mixture_scores(y: np.ndarray, means: np.ndarray, sds: np.ndarray) -> dict[st
 
 def linear(rows: Rows, seed: int) -> dict[str, Any]:
     """Least squares, which knows no uncertainty."""
-    x, y, test = (np.asarray(a, float) for a in rows.given)
+    x, y, test = (np.asarray(a, float) for a in rows.given.values())
     weights = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
     mean = test @ weights[:-1] + weights[-1]
     return {"rmse": gaussian_scores(rows.test_y, mean, np.ones(len(mean)))["rmse"]}
@@ -147,14 +147,14 @@ def linear(rows: Rows, seed: int) -> dict[str, Any]:
 def catboost(rows: Rows, seed: int, python: str) -> dict[str, Any]:
     """CatBoost's mean and its total uncertainty of ten virtual members."""
     options = {"random_seed": seed, **CATBOOST}
-    found = peer(python, "catboost_peer.py", *rows.given, options, MEMBERS)
+    found = peer(python, "catboost_peer.py", rows.given, options, MEMBERS)
     scores = gaussian_scores(rows.test_y, found["mean"], found["sd"])
     return {name: float(found[name]) for name in ("seconds", "cpu_seconds")} | scores
 
 
 def bde(rows: Rows, seed: int, python: str) -> dict[str, Any]:
     """bde; the moments of its draws are what its `predict(x, mean_and_std=True)` says."""
-    found = peer(python, "bde_peer.py", *rows.given, {"seed": seed, **BDE})
+    found = peer(python, "bde_peer.py", rows.given, {"seed": seed, **BDE})
     seconds, compiling, cpu = (float(found[k]) for k in ("seconds", "compile", "cpu_seconds"))
     scores = mixture_scores(rows.test_y, found["raw"][..., 0], found["raw"][..., 1])
     times = {"seconds": seconds + compiling, "compile": compiling, "cpu_seconds": cpu}
