@@ -34,9 +34,8 @@ SAMPLERS = {
 UNADJUSTED = ("ours: MCLMC", "BlackJAX MCLMC")  # no accept step
 UNBIASED = 0.1  # squared bias over the variance, below which such a sampler counts
 # Those of the performance page and its figure.
-CHOSEN = [
-    name for name in SAMPLERS if not name.endswith(("chains", "WALNUTS", "low rank", "vectorized"))
-]
+_LEFT_OUT = ("chains", "WALNUTS", "low rank", "vectorized", "nutpie NUTS")
+CHOSEN = [name for name in SAMPLERS if not name.endswith(_LEFT_OUT)]
 AGREE = 1.1  # R-hat, above which effective draws say nothing
 
 
@@ -52,6 +51,34 @@ def efficiency(records: dict[str, dict[str, Any]]) -> str:
         if name not in UNADJUSTED
     ]
     return markdown(["smallest ESS a second", *(POSTERIORS[name] for name in records)], lines)
+
+
+def earlier(first: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> str:
+    """The best smallest effective sample size a second, then and now, ours and others'.
+
+    Args:
+        first, now: posterior -> sampler -> row.
+    """
+    lines = [
+        [f"{whose}, {when}", *(_best(records[name], ours=ours) for name in first)]
+        for whose, ours in (("our best", True), ("best of another library", False))
+        for when, records in (("then", first), ("now", now))
+    ]
+    return markdown(["smallest ESS a second", *(POSTERIORS[name] for name in first)], lines)
+
+
+def _best(rows: dict[str, Any], *, ours: bool) -> str:
+    """Of samplers with an accept step whose chains agree."""
+    found = [
+        (rows[name]["ess_min_per_second"], _short(shown))
+        for name, shown in SAMPLERS.items()
+        if name in rows and name not in UNADJUSTED and name.startswith("ours") is ours
+        if (rows[name]["rhat_max"] or AGREE) < AGREE
+    ]
+    if not found:
+        return "none"
+    ess, shown = max(found)
+    return f"{per_second(ess)} ({shown})"
 
 
 def _short(name: str) -> str:

@@ -8,6 +8,7 @@ from benchmarks.pages.compression_table import compression
 from benchmarks.pages.conformal_table import conformal_coverage
 from benchmarks.pages.efficiency_table import (
     POSTERIORS,
+    earlier,
     effective_draws,
     efficiency,
     one_posterior,
@@ -247,6 +248,9 @@ TABLES: dict[str, Callable[[], str]] = {
         {"boston": _efficiency("bostonHousing"), "concrete": _efficiency("concrete")}
     ),
     "efficiency": lambda: efficiency({name: _efficiency(name) for name in POSTERIORS}),
+    "efficiency_earlier": lambda: earlier(
+        _efficiency("earlier"), {name: _efficiency(name) for name in _efficiency("earlier")}
+    ),
     "efficiency_boston": lambda: one_posterior(_efficiency("bostonHousing")),
     "efficiency_concrete": lambda: one_posterior(_efficiency("concrete")),
     "equal_time": equal_time,

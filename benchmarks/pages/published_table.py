@@ -14,6 +14,7 @@ NAMES = {
     "tabpfn": "TabPFN v2",
     "bde": "bde",
     "mile": "`mile`",
+    "longer_mile": "`mile`, ten times the steps of sampling",
 }
 
 

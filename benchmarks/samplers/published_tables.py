@@ -198,7 +198,7 @@ def longer_ensemble(net: Any, x: Any, y: Any, **how: Any) -> Any:
     return bnn.fit(bnn.approximations.Ensemble(net, members=MEMBERS, **longer), x, y, **how)
 
 
-def mile(net: Any, x: Any, y: Any, **how: Any) -> Any:
+def mile(net: Any, x: Any, y: Any, *, steps_per_draw: int = BDE["n_thinning"], **how: Any) -> Any:
     """`mile` with its defaults, and as many chains and steps as bde."""
     return bnn.mile(
         net,
@@ -207,9 +207,14 @@ def mile(net: Any, x: Any, y: Any, **how: Any) -> Any:
         chains=MEMBERS,
         warmup_steps=BDE["warmup_steps"],
         draws=BDE["n_samples"] // BDE["n_thinning"],
-        steps_per_draw=BDE["n_thinning"],
+        steps_per_draw=steps_per_draw,
         **how,
     )
+
+
+def longer_mile(net: Any, x: Any, y: Any, **how: Any) -> Any:
+    """The same with ten times the steps after the warm-up, and as many draws."""
+    return mile(net, x, y, steps_per_draw=10 * BDE["n_thinning"], **how)
 
 
 def contenders(
@@ -222,7 +227,7 @@ def contenders(
         **{name: partial(function, python=python) for name, function in theirs.items()},
         **{
             fit.__name__: partial(ours, compilations=compilations, fit=fit)
-            for fit in (ensemble, longer_ensemble, mile)
+            for fit in (ensemble, longer_ensemble, mile, longer_mile)
         },
     }
 
