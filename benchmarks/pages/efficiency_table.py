@@ -33,7 +33,7 @@ SAMPLERS = {
 }
 UNADJUSTED = ("ours: MCLMC", "BlackJAX MCLMC")  # no accept step
 UNBIASED = 0.1  # squared bias over the variance, below which such a sampler counts
-# Those of the performance page and its figure.
+# Without these on the performance page and in its figure; nutpie has no draws on its posteriors.
 _LEFT_OUT = ("chains", "WALNUTS", "low rank", "vectorized", "nutpie NUTS")
 CHOSEN = [name for name in SAMPLERS if not name.endswith(_LEFT_OUT)]
 AGREE = 1.1  # R-hat, above which effective draws say nothing

@@ -64,6 +64,8 @@ for of_chain, said in zip(draws, statistics, strict=True):
     gradients += int(said.column("n_steps").to_numpy().sum())
     numbers = pyarrow.array(of_chain.column("position")).flatten().to_numpy()
     kept.append(numbers.reshape(-1, size)[int(said.column("tuning").to_numpy().sum()) :])
+if gradients == 0:
+    sys.exit("nutpie made no draw. In the background it hides errors; blocking=True shows them.")
 shortest = min(map(len, kept))
 np.savez(
     sys.argv[2],

@@ -183,18 +183,16 @@ def blackjax_mclmc(problem: Problem, compilations: Compilations, budget: float) 
 def nutpie_nuts(
     problem: Problem, python: str, budget: float, *, warmup: int, low_rank: bool = False
 ) -> dict[str, Any]:
-    """nutpie's NUTS with the mass of its gradients, in an environment of its own.
+    """nutpie's NUTS from draws of the prior, in an environment of its own.
 
-    Its JAX backend calls a compiled function from Python for each gradient, which is what it is
-    given here. It has the exported density and starts from the prior.
+    Its JAX backend calls a compiled function from Python for each gradient, and so it is here, with
+    the exported density.
     """
     potential, start = problem.potential()
     starts = [ravel_pytree(start(jax.random.key(chain))) for chain in range(CHAINS)]
     vector, unravel = starts[0]
     value_and_gradient = jax.jit(jax.value_and_grad(lambda z: -potential(unravel(z))))
-    exported = jax.export.export(value_and_gradient)(
-        jax.ShapeDtypeStruct(vector.shape, vector.dtype)
-    )
+    exported = jax.export.export(value_and_gradient)(vector)
     given = {
         "density": np.frombuffer(exported.serialize(), np.uint8),
         "starts": np.stack([vector for vector, _ in starts]),

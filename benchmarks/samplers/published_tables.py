@@ -138,7 +138,7 @@ def mixture_scores(y: np.ndarray, means: np.ndarray, sds: np.ndarray) -> dict[st
 
 def linear(rows: Rows, seed: int) -> dict[str, Any]:
     """Least squares, which knows no uncertainty."""
-    x, y, test = (np.asarray(a, float) for a in rows.given.values())
+    x, y, test = (np.asarray(a, float) for a in (rows.x, rows.y, rows.test_x))
     weights = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
     mean = test @ weights[:-1] + weights[-1]
     return {"rmse": gaussian_scores(rows.test_y, mean, np.ones(len(mean)))["rmse"]}
