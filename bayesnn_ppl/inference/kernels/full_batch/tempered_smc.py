@@ -177,19 +177,33 @@ class TemperedSMC(EnsembleKernel):
         chains = points.shape[0]
         warming = state.iteration < (self._num_warmup or 0)
 
+        # Devices take consecutive chains, and the trajectories of a run have a length of their own.
+        # With whole runs some would wait for others, and on a CPU XLA ends a process in which one
+        # waits for 40 s. So until the end the particles are dealt out, one of each run in turn.
+        def dealt(tree: Any) -> Any:
+            """Arrays (run, N, ...) as (chain, ...)."""
+            return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1).reshape(chains, *a.shape[2:]), tree)
+
         def by_run(tree: Any) -> Any:
-            return jax.tree.map(lambda a: a.reshape(self._runs, -1, *a.shape[1:]), tree)
+            """And back."""
+            return jax.tree.map(
+                lambda a: jnp.swapaxes(a.reshape(-1, self._runs, *a.shape[1:]), 0, 1), tree
+            )
 
-        def by_chain(tree: Any) -> Any:
-            return jax.tree.map(lambda a: a.reshape(chains, *a.shape[2:]), tree)
+        def in_order(tree: Any) -> Any:
+            """Arrays of dealt particles in the order of chains, run after run."""
+            return jax.tree.map(lambda a: a.reshape(chains, *a.shape[2:]), by_run(tree))
 
-        def of_chains(of_runs: Any) -> Any:
-            return jnp.repeat(of_runs, chains // self._runs, axis=0)
+        def of_particles(of_runs: Any) -> Any:
+            return dealt(jnp.repeat(of_runs[:, None], chains // self._runs, axis=1))
 
         run, points = jax.vmap(partial(self._reweighted, iteration=state.iteration))(
-            state.run, by_run(points), by_run(state.log_likelihood), resampling_keys
+            state.run,
+            points.reshape(self._runs, -1, points.shape[1]),
+            state.log_likelihood.reshape(self._runs, -1),
+            resampling_keys,
         )
-        points, beta = by_chain(points), of_chains(run.inverse_temperature)
+        points, beta = dealt(points), of_particles(run.inverse_temperature)
 
         def at(beta: Any) -> TemperedLikelihood:
             return TemperedLikelihood(**vars(density), inverse_temperature=beta)
@@ -213,7 +227,7 @@ class TemperedSMC(EnsembleKernel):
             leapfrogs = jnp.ceil(share * jnp.exp(run.log_length) / run.step_size)
             leapfrogs = jnp.clip(leapfrogs, 1, self._max_leapfrogs).astype(jnp.int32)
             drift = run.step_size[:, None] * run.scale
-            given = (*by_chain((momenta, uniform)), beta, of_chains(drift), of_chains(leapfrogs))
+            given = (*dealt((momenta, uniform)), beta, of_particles(drift), of_particles(leapfrogs))
             moved, _, proposal = self.over_chains(step)(particles, given)
             learned = jax.vmap(self._learned)(
                 run, by_run(particles.vector), by_run(proposal), leapfrogs * run.step_size
@@ -222,7 +236,7 @@ class TemperedSMC(EnsembleKernel):
             statistics = {
                 "accept_prob": statistics["accept_prob"] + decision.accept_prob / self._moves,
                 "diverging": statistics["diverging"] | decision.diverging,
-                "num_steps": statistics["num_steps"] + of_chains(leapfrogs),
+                "num_steps": statistics["num_steps"] + of_particles(leapfrogs),
             }
             return moved, select(warming, learned, run), statistics
 
@@ -237,11 +251,15 @@ class TemperedSMC(EnsembleKernel):
             0, self._moves, move, (particles, run, nothing)
         )
         statistics["potential_energy"] = jax.vmap(potential_energy)(particles.terms)
+        log_likelihood = jax.vmap(lambda beta, *known: at(beta).log_likelihood(*known))(
+            beta, particles.terms, particles.vector
+        )
+        points, log_likelihood, statistics = in_order(
+            (particles.vector, log_likelihood, statistics)
+        )
         return TemperedSMCState(
-            z=jax.vmap(density.unravel)(particles.vector),
-            log_likelihood=jax.vmap(lambda beta, *known: at(beta).log_likelihood(*known))(
-                beta, particles.terms, particles.vector
-            ),
+            z=jax.vmap(density.unravel)(points),
+            log_likelihood=log_likelihood,
             rng_key=key,
             iteration=state.iteration + 1,
             run=run,

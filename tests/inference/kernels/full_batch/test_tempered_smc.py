@@ -15,6 +15,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels import TemperedSMC
 from bayesnn_ppl.inference.kernels.common import tempering
 from bayesnn_ppl.inference.kernels.common.density import Density
+from bayesnn_ppl.inference.sampling import traced_functions
 from tests.inference.kernels.invariance import X as X6
 from tests.inference.kernels.invariance import Y as Y6
 from tests.inference.kernels.invariance import (
@@ -129,6 +130,28 @@ def test_a_short_warm_up_ends_at_the_posterior_and_says_what_it_cost(regression)
     mean, covariance = closed_form(*regression)
     late = coefficients(posterior)[:, 20:].mean(axis=(0, 1))
     assert np.abs((late - mean) / np.sqrt(np.diag(covariance))).max() < 0.2
+
+
+def test_each_device_has_particles_of_all_runs(regression, monkeypatch):
+    """Devices take consecutive chains; one with the longest trajectories would be waited for."""
+    over_chains, lengths = traced_functions.over_chains, []
+
+    def recorded(settings, function):
+        def call(points, given):
+            if isinstance(given, tuple):  # of a trajectory
+                jax.debug.callback(lambda a: lengths.append(np.asarray(a)), given[-1])
+            return over_chains(settings, function)(points, given)
+
+        return call
+
+    monkeypatch.setattr(traced_functions, "over_chains", recorded)
+    settings = QUIET | {"chains": 32, "chain_method": "vectorized"}
+    posterior = bnn.sample(TemperedSMC(LINEAR, moves=4), *regression, warmup=9, draws=3, **settings)
+    halves = np.sort(np.stack(lengths).reshape(len(lengths), 2, 16))
+    np.testing.assert_array_equal(halves[:, 0], halves[:, 1])
+    assert len(lengths) == 4 * 12 and (np.ptp(halves, axis=2) > 0).any()
+    by_run = posterior.statistics["n_steps"].reshape(4, 8, 3)
+    assert (np.ptp(by_run, axis=1) == 0).all() and (np.ptp(by_run, axis=0) > 0).any()
 
 
 def test_runs_are_superchains_of_the_verdict(regression):
