@@ -127,6 +127,25 @@ def test_a_run_is_stored_and_not_made_again(table, tmp_path, monkeypatch, capsys
         published_tables.main(["airfoil"], only=("smile",), out=tmp_path)
 
 
+def test_the_experiment_runs_where_it_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(published_tables, "load", lambda name, validation: None)
+    no_devices = SimpleNamespace(config=SimpleNamespace(update=lambda *_: None))
+    monkeypatch.setattr(published_tables, "jax", no_devices)
+    names = ("mile", "longer_mile")
+    monkeypatch.setattr(
+        published_tables, "contenders",
+        lambda *_: {name: lambda rows, seed: {"rmse": 1.0, "nll": 0.0} for name in names},
+    )  # fmt: skip
+
+    def made(**options):
+        published_tables.main(["airfoil"], seeds=(0,), out=tmp_path, **options)
+        rows = json.loads((tmp_path / "published-tables.json").read_text())["rows"]
+        return [row["contender"] for row in rows]
+
+    assert made() == ["mile"]
+    assert made(only=("longer_mile",)) == ["mile", "longer_mile"]
+
+
 def test_the_table_says_what_was_run_and_what_was_not():
     def row(seed, nll, rows="test", contender="bde", **more):
         key = {"data": "airfoil", "rows": rows, "contender": contender, "seed": seed}
