@@ -17,7 +17,7 @@ from bayesnn_ppl.calibration.record import CalibrationFolder, Replications
 from bayesnn_ppl.calibration.replicator import Replicator
 from bayesnn_ppl.calibration.result import Calibration, judged
 from bayesnn_ppl.calibration.truths import AroundData, FromPrior, Truths
-from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.arguments import integer, strict_switches
 from bayesnn_ppl.core.arrays import check_array, check_targets, data_hash
 from bayesnn_ppl.core.identity import StaticValue, describe
 from bayesnn_ppl.core.precision import arithmetic
@@ -31,6 +31,7 @@ _FEWEST = 20  # replications
 _PROBES = 3
 
 
+@strict_switches
 def calibrate(
     method: Any,
     model: Any,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.conformal.scores import AdaptiveSets, Band, Floats, Quantile, Residual
-from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.core.arguments import readable, strict_switches
 
 _VALUES = 2**22  # ends of intervals held at a time by cross-conformal prediction: 32 MB
 
@@ -53,6 +53,7 @@ class Calibrated:
         """The highest level that so many rows can calibrate, n / (n + 1)."""
         return self.rows / (self.rows + 1)
 
+    @strict_switches
     def interval(self, x: Any, level: float = 0.9, *, raw: bool = False) -> Floats:
         r"""Ends of an interval for each number, in the data's units.
 
@@ -97,6 +98,7 @@ class Calibrated:
         middle = (lower + upper) / 2
         return np.stack([np.minimum(lower, middle), np.maximum(upper, middle)], axis=-1)
 
+    @strict_switches
     def sets(self, x: Any, level: float = 0.9, *, raw: bool = False) -> NDArray[np.bool_]:
         """Which classes are in the set of each row.
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import integer, readable
+from bayesnn_ppl.core.arguments import integer, readable, strict_switches
 
 type Floats = NDArray[np.float64]
 
@@ -55,6 +55,7 @@ class Quantile:
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class Residual:
     """Split conformal regression: |y - E y|, or |y - E y| / sd y, of the predictive distribution.

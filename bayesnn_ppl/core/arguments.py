@@ -9,7 +9,7 @@ import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 __all__ = [
     "PACKAGE",
@@ -20,6 +20,7 @@ __all__ = [
     "positive",
     "readable",
     "series",
+    "strict_switches",
     "told_names",
     "integer",
 ]
@@ -88,6 +89,35 @@ def told_names[**P, R](others: Mapping[str, str]) -> Callable[[Callable[P, R]], 
         return call
 
     return decorate
+
+
+def strict_switches[F: Callable[..., Any]](callee: F) -> F:
+    """Decorate a function or a class: TypeError for a word or a number where it declares a `bool`.
+
+    Any word is true in Python, "no" and "False" as well. The arguments are looked at before
+    anything is done with them.
+    """
+    function = vars(callee)["__init__"] if isinstance(callee, type) else callee
+    arguments = inspect.signature(function).parameters.values()
+    by_position = [a.name for a in arguments if a.kind <= a.POSITIONAL_OR_KEYWORD]
+    switches = {a.name: a.annotation for a in arguments if a.annotation in (bool, bool | None)}
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(by_position, args, strict=False)) | kwargs
+        for name, declared in switches.items():
+            if name in given and not isinstance(given[name], declared):
+                also = "" if declared is bool else ", or None"
+                raise TypeError(
+                    f"`{name}` of `{called}` must be True or False{also}, not {given[name]!r}."
+                )
+        return function(*args, **kwargs)
+
+    if isinstance(callee, type):
+        setattr(callee, "__init__", call)  # noqa: B010
+        return callee
+    return cast(F, call)
 
 
 def series(words: Iterable[str], *, last: str = "and") -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.data.common.dataset import Dataset
 from bayesnn_ppl.data.common.pixels import scaled
 from bayesnn_ppl.data.sources.images import load_images, stored_arrays
@@ -14,6 +15,7 @@ PAIRS = {
 }
 
 
+@strict_switches
 def ood_pair(
     name: str, *, standardise: bool = True, order: str | None = None, subset: int | None = None
 ) -> tuple[Dataset, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.arguments import integer, strict_switches
 from bayesnn_ppl.inference.approximations.trained_networks.ensemble import Ensemble
 from bayesnn_ppl.inference.kernels.full_batch.microcanonical.mclmc import MCLMC
 from bayesnn_ppl.inference.runtime.keep import Keep
@@ -20,6 +20,7 @@ __all__ = ["mile"]
 _KERNEL = {"energy_variance_end": 0.01}
 
 
+@strict_switches
 def mile(
     model: Model,
     x: Any,

@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import PACKAGE, integer
+from bayesnn_ppl.core.arguments import PACKAGE, integer, strict_switches
 from bayesnn_ppl.core.mesh import device_mesh
 from bayesnn_ppl.distributed import current
 from bayesnn_ppl.distributed.clusters import connected
@@ -32,6 +32,7 @@ from bayesnn_ppl.storage import RunFolder, SharedFolder, absolute, fetched
 __all__ = ["extend", "resume"]
 
 
+@strict_switches
 def resume(
     path: str | Path,
     kernel: MCMCKernel | Approximation,
@@ -68,6 +69,7 @@ def resume(
     return _continue(path, _Wanted(kernel, x, y, None, mesh, progress, callback, until, cluster))
 
 
+@strict_switches
 def extend(
     path: str | Path,
     kernel: MCMCKernel,

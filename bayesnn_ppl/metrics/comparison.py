@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayesnn_ppl import references
 from bayesnn_ppl.conformal import split
-from bayesnn_ppl.core.arguments import integer, near_misses
+from bayesnn_ppl.core.arguments import integer, near_misses, strict_switches
 from bayesnn_ppl.core.predictions import Predicted, log_scores, same_rows
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
 from bayesnn_ppl.metrics.conformal_scores import check_calibration, pair, scores_by_level
@@ -20,6 +20,7 @@ from bayesnn_ppl.metrics.score_tables import Comparison
 _LEVELS = (0.9,)  # of the conformal intervals and sets
 
 
+@strict_switches
 def compare(
     posteriors: Mapping[str, Any],
     x: Any = None,

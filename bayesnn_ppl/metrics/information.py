@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.core.predictions import class_probabilities
 
 
+@strict_switches
 def predictive_entropy(
     probabilities: ArrayLike, *, averaged: bool | None = None
 ) -> NDArray[np.float64]:

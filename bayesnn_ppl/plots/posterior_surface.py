@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.plots.figure import (
     new_figure,
     palette,
@@ -22,6 +23,7 @@ _LEVELS = 12
 
 
 @styled
+@strict_switches
 def plot_surface(
     first: ArrayLike,
     second: ArrayLike,

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.plots.figure import new_figure, palette, require_entries, styled
 
 _MARKERS = "osD^vP"
@@ -17,6 +18,7 @@ _CAPTION_WIDTH = 95  # letters
 
 
 @styled
+@strict_switches
 def plot_study(
     curves: Mapping[str, ArrayLike],
     *,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.data.new_inputs import standardised, warn_outside
 from bayesnn_ppl.posterior.components import Components
@@ -20,6 +21,7 @@ _MEMORY = 2**29
 class DrawsWithModel(StoredDraws):
     """What a `Posterior` says at inputs."""
 
+    @strict_switches
     def predict(self, x: Any = None, *, raw: bool = False, memory: int = _MEMORY) -> Prediction:
         """The posterior predictive distribution at `x`, in the data's units.
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.arguments import integer, strict_switches
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
@@ -36,6 +36,7 @@ class Posterior(DrawsWithModel):
             from arrays; not stored with it.
     """
 
+    @strict_switches
     def with_groups(
         self,
         *groups: str,
@@ -188,6 +189,7 @@ class Posterior(DrawsWithModel):
         small.data = self.data
         return small
 
+    @strict_switches
     def export(
         self,
         path: str | Path,

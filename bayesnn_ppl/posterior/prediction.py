@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import html_table, integer, readable
+from bayesnn_ppl.core.arguments import html_table, integer, readable, strict_switches
 from bayesnn_ppl.core.arrays import check_targets
 from bayesnn_ppl.likelihoods.common.observed import (
     base_distribution,
@@ -203,6 +203,7 @@ class Prediction:
             self._known_quantiles[level] = self.components.apply(mixture_quantile, rows)
         return self._known_quantiles[level]
 
+    @strict_switches
     def samples(self, count: int, *, seed: int = 0, in_order: bool = False) -> np.ndarray:
         """Samples of y, shape (count, N, ...), each from a draw chosen at random.
 

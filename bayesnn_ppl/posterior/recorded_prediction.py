@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.arguments import integer, strict_switches
 from bayesnn_ppl.posterior.prediction import Prediction
 
 __all__ = ["RecordedPrediction"]
@@ -67,6 +67,7 @@ class RecordedPrediction(Prediction):
         method: Any = "inverted_cdf" if kept.dtype.kind in "iub" else "linear"
         return self._centre + self._scale * np.quantile(kept, levels, axis=0, method=method)
 
+    @strict_switches
     def samples(self, count: int, *, seed: int = 0, in_order: bool = False) -> np.ndarray:
         """Samples of y, shape (count, N, ...), each of another draw: at random, or in order.
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.core.arguments import html_table
+from bayesnn_ppl.core.arguments import html_table, strict_switches
 
 __all__ = ["StoredDraws", "latents_by_site"]
 
@@ -139,6 +139,7 @@ class StoredDraws:
         variables = self.tree["posterior"].data_vars
         return {name: variables[name].values for name in self.provenance["site_names"]}
 
+    @strict_switches
     def samples(self, *, group_by_chain: bool = False) -> dict[str, np.ndarray]:
         """Site, such as `net/Dense_0.kernel`, -> draws, as `MCMC.get_samples` gives them.
 

@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import positive, strict_switches
 from bayesnn_ppl.data.common.checks import ARRAYS, check_regression_target
 from bayesnn_ppl.sklearn.base import BayesianEstimator
 
@@ -98,6 +98,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         self._fit(self._model(), x, y, None)
         return self
 
+    @strict_switches
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the posterior predictive distribution, in the units of y.
 

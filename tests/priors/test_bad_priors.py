@@ -18,7 +18,10 @@ MADE = {
     "no scale": (lambda: priors.laplace(0.0), "scale must be positive and finite"),
     "an infinite scale": (lambda: priors.cauchy(np.inf), "positive and finite"),
     "a scale that is a word": (lambda: priors.logistic("wide"), "must be a number"),
-    "fan-in by number": (lambda: priors.laplace(1.0, fan_in=3), "fan_in must be True or False"),
+    "fan-in by number": (
+        lambda: priors.laplace(1.0, fan_in=3),
+        "`fan_in` of `laplace` must be True or False",
+    ),
     "no degrees of freedom": (lambda: priors.student_t(-1.0), "degrees_of_freedom must be"),
     "a power that overflows": (lambda: priors.generalised_normal(0.01), "at least 0.1"),
     "weights that do not sum to 1": (

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
 from bayesnn_ppl.data.common.pixels import CHANNELS, channel_moments, scaled
@@ -14,6 +15,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 _GREY = ("1", "L")
 
 
+@strict_switches
 def load_image_folder(
     path: Path, *, test_fraction: float | None = None, split: int = 0, standardise: bool = True
 ) -> Dataset:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.data.common.checks import lower
 from bayesnn_ppl.data.common.dataset import Dataset, assemble_parts, content_hash
 from bayesnn_ppl.data.common.given_parts import from_split
@@ -26,6 +27,7 @@ from bayesnn_ppl.data.sources.without_tensorflow import local_files
 _BLOCK = 1_000
 
 
+@strict_switches
 def load_tfds(
     name: str,
     *,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import html_table, integer
+from bayesnn_ppl.core.arguments import html_table, integer, strict_switches
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.data.streaming.row_sources import Arrays, Records, opened, record_keys
@@ -75,6 +75,7 @@ class Stream:
             f"chunks of {self.chunk})"
         )
 
+    @strict_switches
     def read(self, rows: Any, *, float64: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Some rows, in the order asked for, prepared and checked as `sample` checks arrays.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.diagnostics.convergence.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.convergence.dispersion import dispersion_of_starts
 from bayesnn_ppl.diagnostics.diagnosis.judgements import (
@@ -35,6 +36,7 @@ _STATISTICS = (
 )
 
 
+@strict_switches
 def diagnose(
     functions: Mapping[str, ArrayLike],
     draws: Mapping[str, ArrayLike],

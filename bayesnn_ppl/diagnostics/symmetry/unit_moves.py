@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.core.arguments import readable, strict_switches
 
 __all__ = ["HiddenLayer", "Weights", "by_source", "normalised", "over_draws", "rearranged"]
 
@@ -18,6 +18,7 @@ _BLOCK = 2**23
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class HiddenLayer:
     """A dense or convolutional layer whose units (channels) the next layer reads.

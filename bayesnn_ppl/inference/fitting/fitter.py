@@ -9,6 +9,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.fitting.approximation import Approximation
@@ -26,6 +27,7 @@ from bayesnn_ppl.storage import RunFolder, working_copy
 __all__ = ["fit", "make_fit", "require_same", "resume_fit"]
 
 
+@strict_switches
 def fit(
     approximation: Approximation,
     x: Any,

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import jax
 import numpy as np
 
-from bayesnn_ppl.core.arguments import integer, near_misses
+from bayesnn_ppl.core.arguments import integer, near_misses, strict_switches
 from bayesnn_ppl.core.arrays import check_array, check_targets
 from bayesnn_ppl.core.npz import machine_memory
 from bayesnn_ppl.data.common.dataset import Split
@@ -24,6 +24,7 @@ __all__ = ["Keep", "Probe", "check_keep", "check_memory", "rounded", "with_kept_
 type Weights = Literal["all", "moments", "none"]
 
 
+@strict_switches
 @dataclass(frozen=True)
 class Keep:
     """What a run keeps of its draws, for `sample(..., keep=...)`.
@@ -70,8 +71,6 @@ class Keep:
                 + near_misses(str(self.weights), known)
             )
         integer(self.every, "`Keep(every=...)`", at_least=1)
-        if not isinstance(self.bfloat16, bool):
-            raise TypeError(f"`Keep(bfloat16=...)` is True or False, not {self.bfloat16!r}.")
         if self.weights == "none" and self.probe is None:
             raise ValueError(
                 '`Keep(weights="none")` without probe inputs would keep nothing of the posterior. '

@@ -8,7 +8,7 @@ from typing import Any
 from jax.sharding import Mesh
 from numpyro.infer.mcmc import MCMCKernel
 
-from bayesnn_ppl.core.arguments import integer, told_names
+from bayesnn_ppl.core.arguments import integer, strict_switches, told_names
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
 from bayesnn_ppl.inference.runtime.keep import Keep, check_memory
@@ -35,6 +35,7 @@ __all__ = ["sample"]
         "rng_key": "seed",
     }
 )
+@strict_switches
 def sample(
     kernel: MCMCKernel,
     x: Any,

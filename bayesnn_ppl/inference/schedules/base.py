@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import positive, strict_switches
 
 __all__ = [
     "Schedule",
@@ -52,6 +52,7 @@ def reference(schedule: Any) -> float:
     return _at_zero(schedule) if callable(schedule) else float(schedule)
 
 
+@strict_switches
 def check_schedule(value: Any, what: str, *, zero: bool = False) -> Any:
     """`value` as it is, when it is a number, a schedule, or a function of the step.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesnn_ppl.core.arguments import integer, positive
+from bayesnn_ppl.core.arguments import integer, positive, strict_switches
 from bayesnn_ppl.inference.kernels.stochastic_gradient.base import StochasticGradientKernel
 from bayesnn_ppl.inference.step_size_search.ladder import (
     PilotRun,
@@ -33,6 +33,7 @@ _FEWEST_DRAWS = 16
 _LONGER = 4  # how often a pilot whose intervals are too wide is repeated, twice as long
 
 
+@strict_switches
 def find_step_size(
     kernel: StochasticGradientKernel,
     x: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.likelihoods.common.location_scale import LocationScale
 from bayesnn_ppl.likelihoods.common.parameters import checked_scale
 
@@ -19,6 +20,7 @@ class Gaussian(LocationScale):
         return dist.Normal(centre, parameters["scale"])
 
 
+@strict_switches
 def gaussian_likelihood(
     scale: float | Sequence[float] | dist.Distribution | None = None,
     *,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.likelihoods.common.location_scale import LocationScale
 from bayesnn_ppl.likelihoods.common.parameters import checked_scale, fixed_or_learned, sampled
 
@@ -25,6 +26,7 @@ class StudentT(LocationScale):
         return dist.StudentT(parameters["df"], centre, parameters["scale"])
 
 
+@strict_switches
 def student_t_likelihood(
     df: float | dist.Distribution = 4.0,
     scale: float | Sequence[float] | dist.Distribution | None = None,

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpyro.distributions as dist
 
@@ -53,19 +52,9 @@ class ScaledPrior(ABC):
         """The distribution of one weight."""
 
 
-def checked_scales(
-    scale: float, bias_scale: float | None, fan_in: bool
-) -> tuple[float, float, bool]:
-    """The fields of a `ScaledPrior`; TypeError or ValueError unless they are what they must be."""
-    checked_flag(fan_in, "The prior's fan_in")
+def checked_scales(scale: float, bias_scale: float | None) -> tuple[float, float]:
+    """The scales of a `ScaledPrior`; TypeError or ValueError unless they are positive numbers."""
     scale = positive(scale, "The prior's scale")
     if bias_scale is not None:
         bias_scale = positive(bias_scale, "The prior's bias_scale")
-    return scale, scale if bias_scale is None else bias_scale, fan_in
-
-
-def checked_flag(value: Any, what: str) -> bool:
-    """`value`; TypeError unless True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} must be True or False, not {value!r}.")
-    return value
+    return scale, scale if bias_scale is None else bias_scale

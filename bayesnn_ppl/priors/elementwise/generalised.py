@@ -10,7 +10,7 @@ from jax.scipy.special import gammainc, gammaln
 from numpyro.distributions import constraints
 from numpyro.distributions.util import promote_shapes, validate_sample
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import positive, strict_switches
 from bayesnn_ppl.priors.common.scaling import ScaledPrior, checked_scales
 
 
@@ -73,6 +73,7 @@ class _GeneralisedNormal(ScaledPrior):
         return GeneralisedNormal(self.power, scale)
 
 
+@strict_switches
 def generalised_normal(
     power: float, scale: float = 1.0, *, bias_scale: float | None = None, fan_in: bool = False
 ) -> _GeneralisedNormal:
@@ -97,4 +98,4 @@ def generalised_normal(
             f"The prior's power must be at least 0.1, not {power}: below it the variance "
             "s²·Γ(3/p)/Γ(1/p) is beyond single precision."
         )
-    return _GeneralisedNormal(*checked_scales(scale, bias_scale, fan_in), power)
+    return _GeneralisedNormal(*checked_scales(scale, bias_scale), fan_in, power)

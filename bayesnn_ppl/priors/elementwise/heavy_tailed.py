@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import positive, strict_switches
 from bayesnn_ppl.priors.common.scaling import ScaledPrior, checked_scales
 
 
@@ -31,6 +31,7 @@ class _StudentT(ScaledPrior):
         return dist.StudentT(self.degrees_of_freedom, 0.0, scale)
 
 
+@strict_switches
 def laplace(
     scale: float = 1.0, *, bias_scale: float | None = None, fan_in: bool = False
 ) -> _Laplace:
@@ -49,9 +50,10 @@ def laplace(
     References:
         Tibshirani (1996); Kabán (2007), On Bayesian classification with Laplace priors.
     """
-    return _Laplace(*checked_scales(scale, bias_scale, fan_in))
+    return _Laplace(*checked_scales(scale, bias_scale), fan_in)
 
 
+@strict_switches
 def logistic(
     scale: float = 1.0, *, bias_scale: float | None = None, fan_in: bool = False
 ) -> _Logistic:
@@ -68,9 +70,10 @@ def logistic(
     References:
         Fortuin et al. (2022), arXiv:2102.06571, on tails between normal and Laplace.
     """
-    return _Logistic(*checked_scales(scale, bias_scale, fan_in))
+    return _Logistic(*checked_scales(scale, bias_scale), fan_in)
 
 
+@strict_switches
 def student_t(
     degrees_of_freedom: float,
     scale: float = 1.0,
@@ -97,11 +100,13 @@ def student_t(
         Neal (1996), Bayesian Learning for Neural Networks, section 2.2.
     """
     return _StudentT(
-        *checked_scales(scale, bias_scale, fan_in),
+        *checked_scales(scale, bias_scale),
+        fan_in,
         positive(degrees_of_freedom, "The prior's degrees_of_freedom"),
     )
 
 
+@strict_switches
 def cauchy(scale: float = 1.0, *, bias_scale: float | None = None, fan_in: bool = False) -> _Cauchy:
     """w ~ Cauchy(0, scale): density 1/(π·scale·(1 + w²/scale²)), without mean or variance.
 
@@ -119,4 +124,4 @@ def cauchy(scale: float = 1.0, *, bias_scale: float | None = None, fan_in: bool 
     References:
         Neal (1996), Bayesian Learning for Neural Networks, section 2.2.
     """
-    return _Cauchy(*checked_scales(scale, bias_scale, fan_in))
+    return _Cauchy(*checked_scales(scale, bias_scale), fan_in)

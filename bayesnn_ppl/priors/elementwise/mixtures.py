@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.core.arguments import positive, strict_switches
+from bayesnn_ppl.priors.common.scaling import inputs_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class _NormalMixture:
         )
 
 
+@strict_switches
 def normal_mixture(
     weights: Sequence[float],
     scales: Sequence[float],
@@ -66,7 +67,7 @@ def normal_mixture(
             f"The weights of the prior's mixture must have sum 1, not {sum(weights)}: divide "
             "them by it."
         )
-    return _NormalMixture(weights, scales, means, checked_flag(fan_in, "The prior's fan_in"))
+    return _NormalMixture(weights, scales, means, fan_in)
 
 
 def _finite(value: object) -> float:
@@ -77,6 +78,7 @@ def _finite(value: object) -> float:
     return float(value)
 
 
+@strict_switches
 def spike_and_slab(
     *,
     slab_scale: float = 1.0,

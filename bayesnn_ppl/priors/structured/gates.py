@@ -10,7 +10,8 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 from numpyro.distributions.util import validate_sample
 
-from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.core.arguments import strict_switches
+from bayesnn_ppl.priors.common.scaling import inputs_of
 
 _GATES = ("input", "cell", "forget", "output")
 
@@ -85,6 +86,7 @@ class _Gates:
         return GateBlocks(self.gates, shape[-1] // len(_GATES), divisor)
 
 
+@strict_switches
 def lstm_gates(
     *,
     input: dist.Distribution | None = None,
@@ -131,4 +133,4 @@ def lstm_gates(
                 f"{prior.support}."
             )
         gates.append(prior)
-    return _Gates(tuple(gates), checked_flag(fan_in, "The prior's fan_in"))
+    return _Gates(tuple(gates), fan_in)

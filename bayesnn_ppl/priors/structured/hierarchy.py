@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import integer, near_misses
+from bayesnn_ppl.core.arguments import integer, near_misses, strict_switches
 from bayesnn_ppl.priors.common.base import NetworkPrior, ParameterPrior, Shapes, check_others
 from bayesnn_ppl.priors.common.fitting import sample_parameter
-from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.fan_in import fan_in_normal
 from bayesnn_ppl.priors.elementwise.unknown_scales import (
     checked_scale_prior,
@@ -129,6 +129,7 @@ class _Hierarchical:
         return jnp.repeat(scales(groups), shape[-1] // groups)
 
 
+@strict_switches
 def hierarchical(
     scale: dist.Distribution | None = None,
     *,
@@ -197,8 +198,8 @@ def hierarchical(
         _Hierarchical(
             dist.HalfNormal(1.0) if scale is None else checked_scale_prior(scale),
             sharing,
-            checked_flag(fan_in, "The prior's fan_in"),
-            checked_flag(centred, "The prior's centred"),
+            fan_in,
+            centred,
             groups,
             fan_in_normal() if others is None else others,
             checked_site_name(name),

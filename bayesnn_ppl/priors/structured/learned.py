@@ -7,9 +7,9 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayesnn_ppl.core.arguments import near_misses, positive
+from bayesnn_ppl.core.arguments import near_misses, positive, strict_switches
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
-from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.unknown_scales import checked_site_name, site_of
 from bayesnn_ppl.priors.structured.hierarchy import group_of
 
@@ -40,6 +40,7 @@ class _LearnedNormal:
         return values
 
 
+@strict_switches
 def learned_normal(
     scale: float = 1.0, *, over: str = "layer", fan_in: bool = False, name: str = "learned_scale"
 ) -> NetworkPrior:
@@ -69,7 +70,7 @@ def learned_normal(
         _LearnedNormal(
             positive(scale, "The prior's scale"),
             over,
-            checked_flag(fan_in, "fan_in"),
+            fan_in,
             checked_site_name(name),
         )
     )

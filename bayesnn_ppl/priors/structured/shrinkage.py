@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesnn_ppl.core.arguments import positive
+from bayesnn_ppl.core.arguments import positive, strict_switches
 from bayesnn_ppl.priors.common.base import NetworkPrior, Shapes
 from bayesnn_ppl.priors.common.fitting import sample_parameter
-from bayesnn_ppl.priors.common.scaling import checked_flag, inputs_of
+from bayesnn_ppl.priors.common.scaling import inputs_of
 from bayesnn_ppl.priors.elementwise.unknown_scales import (
     checked_site_name,
     sample_scaled,
@@ -82,13 +82,14 @@ def _horseshoe(
             slab,
             str(checked_over(over, ("network", "layer"))),
             positive(bias_scale, "The prior's bias_scale"),
-            checked_flag(fan_in, "The prior's fan_in"),
-            checked_flag(centred, "The prior's centred"),
+            fan_in,
+            centred,
             checked_site_name(name),
         )
     )
 
 
+@strict_switches
 def horseshoe(
     global_scale: float = 1.0,
     *,
@@ -122,6 +123,7 @@ def horseshoe(
     return _horseshoe(global_scale, None, over, bias_scale, fan_in, centred, name)
 
 
+@strict_switches
 def regularised_horseshoe(
     global_scale: float = 1.0,
     *,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from bayesnn_ppl.core.arguments import integer, near_misses, readable
+from bayesnn_ppl.core.arguments import integer, near_misses, readable, strict_switches
 from bayesnn_ppl.inference.approximations.curvature.gaussian import check_structure
 from bayesnn_ppl.inference.approximations.curvature.local import LocalModel
 from bayesnn_ppl.inference.approximations.curvature.selection import check_layers, select
@@ -35,6 +35,7 @@ _DRAWS = 100
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class Laplace:
     r"""A Gaussian around the mode of the posterior, with its curvature there.
@@ -132,8 +133,6 @@ class Laplace:
                 raise ValueError(
                     f'`rank` is about structure="low_rank", and this one is "{self.structure}".'
                 )
-        if not isinstance(self.tune_noise, bool):
-            raise TypeError(f"`tune_noise` is True or False, not {self.tune_noise!r}.")
         if self.when != "post hoc" and not isinstance(self.when, DuringTraining):
             raise ValueError(f'`when` is "post hoc" or `DuringTraining(...)`, not {self.when!r}.')
         if self.structure == "kfac" and self.prior_precision == "element":
@@ -163,6 +162,7 @@ class Laplace:
         found = self.around(problem)
         return as_fitted(problem, found, draws=self.draws, predictive=self.predictive)
 
+    @strict_switches
     def around(self, problem: Problem, *, recentre: bool = False) -> Found:
         """The Gaussian itself, before draws are taken from it.
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.core.arguments import readable, strict_switches
 from bayesnn_ppl.inference.approximations.curvature.local import LocalModel, Point
 from bayesnn_ppl.inference.approximations.curvature.selection import select
 from bayesnn_ppl.inference.approximations.laplace.gaussian_at_mode import (
@@ -29,6 +29,7 @@ __all__ = ["LastLayer"]
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class LastLayer:
     r"""Bayesian linear regression on the features of a trained network (neural linear).

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jax.sharding import Mesh
 
-from bayesnn_ppl.core.arguments import integer, readable
+from bayesnn_ppl.core.arguments import integer, readable, strict_switches
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.inference.approximations.trained_networks.anchored_model import with_anchors
 from bayesnn_ppl.inference.approximations.trained_networks.trained import TrainedByGradients
@@ -37,6 +37,7 @@ class Starts:
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class Ensemble(TrainedByGradients):
     r"""An ensemble of networks, each trained from its own start with minibatches in its own order.
@@ -145,6 +146,7 @@ class Ensemble(TrainedByGradients):
         """Train all members; see `fit`."""
         return self.as_fitted(self.train_members(problem, self.member_count))
 
+    @strict_switches
     def starts(
         self,
         model: Model,

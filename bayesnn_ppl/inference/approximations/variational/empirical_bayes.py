@@ -8,7 +8,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import readable
+from bayesnn_ppl.core.arguments import readable, strict_switches
 from bayesnn_ppl.inference.approximations.variational.initialisation import begin_target
 from bayesnn_ppl.inference.approximations.variational.variational import Variational
 from bayesnn_ppl.inference.fitting.approximation import Fitted
@@ -30,6 +30,7 @@ class WithParameters:
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class EmpiricalBayes(Variational):
     r"""Variational inference that fits the model's own parameters ψ together with q.

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesnn_ppl.core.arguments import integer, near_misses, positive, readable
+from bayesnn_ppl.core.arguments import integer, near_misses, positive, readable, strict_switches
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.initialisation import (
@@ -44,6 +44,7 @@ _OPTIMISATION, _DRAWS = 2, 3  # streams of randomness
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class NaturalGradient:
     r"""A normal q that follows the natural gradient of its ELBO: VOGN, noisy Adam, noisy K-FAC.

@@ -11,7 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import autoguide
 
-from bayesnn_ppl.core.arguments import integer, natural, near_misses, positive, readable
+from bayesnn_ppl.core.arguments import (
+    integer,
+    natural,
+    near_misses,
+    positive,
+    readable,
+    strict_switches,
+)
 from bayesnn_ppl.inference.approximations.trained_networks.maximum_a_posteriori import MAP
 from bayesnn_ppl.inference.approximations.variational.guides.autoguide_family import (
     Guided,
@@ -54,6 +61,7 @@ _OPTIMISATION, _DRAWS = 2, 3
 
 
 @readable
+@strict_switches
 @dataclass(frozen=True)
 class Variational:
     r"""The q of a family with the highest evidence lower bound.
@@ -164,8 +172,6 @@ class Variational:
             low = (autoguide.AutoLowRankMultivariateNormal, "low_rank")
             if not any(part == low[1] or part is low[0] for part in groups):
                 raise ValueError('`rank` is that of guide="low_rank"; leave it out.')
-        if not isinstance(self.weigh, bool):
-            raise TypeError(f"`weigh` must be True or False, not {self.weigh!r}.")
         _check_alpha(self.renyi_alpha, self.particles)
 
     def _check_start(self) -> None:

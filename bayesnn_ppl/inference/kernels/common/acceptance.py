@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from bayesnn_ppl.core.arguments import positive
 
-__all__ = ["Decision", "flag", "fraction", "metropolis", "select"]
+__all__ = ["Decision", "fraction", "metropolis", "select"]
 
 _DIVERGENCE = 1000.0
 
@@ -55,10 +55,3 @@ def fraction(value: object, what: str, *, zero: bool = False) -> float:
     if number >= 1:
         raise ValueError(f"{what} must be below 1, not {number}.")
     return number
-
-
-def flag(value: object, what: str) -> bool:
-    """`value` if it is True or False; TypeError otherwise."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} must be True or False, not {value!r}.")
-    return value

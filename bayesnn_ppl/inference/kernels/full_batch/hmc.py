@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
+from bayesnn_ppl.core.arguments import integer, positive, strict_switches
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     Mass,
@@ -107,6 +107,7 @@ class HMC(ModelKernel):
         "diverging", "energy", "potential_energy", "num_steps", "accept_prob", "step_size"
     )  # fmt: skip
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],
@@ -146,7 +147,7 @@ class HMC(ModelKernel):
         self._prior_variance = prior_variance
         self._jitter = fraction(jitter, "The jitter of HMC", zero=True)
         self._mass = check_mass(mass, "HMC")
-        self._adapt_step_size = flag(adapt_step_size, "adapt_step_size of HMC")
+        self._adapt_step_size = adapt_step_size
         self._target_accept = fraction(target_accept, "target_accept of HMC")
 
     @property

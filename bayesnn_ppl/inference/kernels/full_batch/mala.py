@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import DualAveraging, search_step_size
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio
@@ -75,6 +76,7 @@ class MALA(MetropolisKernel):
     recorded = (*MetropolisKernel.recorded, "num_steps")
     _proposal_statistics = {"num_steps": jnp.int32}
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],

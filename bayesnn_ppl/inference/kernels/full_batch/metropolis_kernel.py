@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bayesnn_ppl.core.arguments import positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction, metropolis
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction, metropolis
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, potential_energy
 from bayesnn_ppl.inference.kernels.common.model_kernel import ModelKernel
 from bayesnn_ppl.inference.kernels.common.state_fields import named_fields
@@ -85,7 +85,7 @@ class MetropolisKernel(ModelKernel):
         super().__init__(model, **common)
         name = type(self).__name__
         self._step_size = positive(step_size, f"`step_size` of {name}")
-        self._adapt_step_size = flag(adapt_step_size, f"`adapt_step_size` of {name}")
+        self._adapt_step_size = adapt_step_size
         self._target_accept = fraction(target_accept, f"`target_accept` of {name}")
 
     @abstractmethod

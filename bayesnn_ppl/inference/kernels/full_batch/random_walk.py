@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
+from bayesnn_ppl.core.arguments import strict_switches
 from bayesnn_ppl.inference.kernels.common.density import Density, Terms, log_ratio
 from bayesnn_ppl.inference.kernels.full_batch.leapfrog import Point
 from bayesnn_ppl.inference.kernels.full_batch.metropolis_kernel import MetropolisKernel, Proposal
@@ -60,6 +61,7 @@ class RandomWalk(MetropolisKernel):
         Comput. 18, section 4.
     """
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],

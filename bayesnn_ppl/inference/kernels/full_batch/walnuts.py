@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
+from bayesnn_ppl.core.arguments import integer, positive, strict_switches
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import (
     DualAveraging,
     Mass,
@@ -101,6 +101,7 @@ class WALNUTS(ModelKernel):
         "diverging", "energy", "potential_energy", "num_steps", "accept_prob", "step_size"
     )  # fmt: skip
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],
@@ -121,7 +122,7 @@ class WALNUTS(ModelKernel):
         self._max_halvings = integer(max_halvings, "`max_halvings` of WALNUTS", at_least=0)
         self._max_leapfrogs = integer(max_leapfrogs, "`max_leapfrogs` of WALNUTS", at_least=1)
         self._mass = check_mass(mass, "WALNUTS")
-        self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of WALNUTS")
+        self._adapt_step_size = adapt_step_size
         self._target_accept = fraction(target_accept, "`target_accept` of WALNUTS")
 
     def _start(self, key: Any, z: Any, density: Density) -> WALNUTSState:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import integer, positive
+from bayesnn_ppl.core.arguments import integer, positive, strict_switches
 from bayesnn_ppl.inference.kernels.common import microcanonical_dynamics as dynamics
 from bayesnn_ppl.inference.kernels.common.acceptance import select
 from bayesnn_ppl.inference.kernels.common.adaptation import (
@@ -86,6 +86,7 @@ class AdjustedMCLMC(MetropolisKernel):
     _proposal_keys = 2
     _proposal_statistics = {"num_steps": int, "energy_error": float}
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import integer, positive
-from bayesnn_ppl.inference.kernels.common.acceptance import flag, fraction
+from bayesnn_ppl.core.arguments import integer, positive, strict_switches
+from bayesnn_ppl.inference.kernels.common.acceptance import fraction
 from bayesnn_ppl.inference.kernels.common.adaptation import RunningVariance
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.microcanonical_dynamics import (
@@ -86,6 +86,7 @@ class MCLMC(ModelKernel):
 
     recorded = ("diverging", "potential_energy", "energy_error", "num_steps", "step_size")
 
+    @strict_switches
     def __init__(
         self,
         model: Callable[..., Any],
@@ -108,7 +109,7 @@ class MCLMC(ModelKernel):
         super().__init__(model, init_strategy=init_strategy, rows_at_once=rows_at_once)
         self._steps_per_draw = integer(steps_per_draw, "`steps_per_draw` of MCLMC", at_least=1)
         self._step_size = positive(step_size, "`step_size` of MCLMC")
-        self._adapt_step_size = flag(adapt_step_size, "`adapt_step_size` of MCLMC")
+        self._adapt_step_size = adapt_step_size
         self._length = None if length is None else positive(length, "`length` of MCLMC")
         self._energy_variance_start = positive(
             energy_variance_start, "`energy_variance_start` of MCLMC"
