@@ -91,7 +91,7 @@ class Method:
         else:
             problem = replace(self._ready.problem, y=y, seed=seed)
             with arithmetic(float64=self._float64):
-                found = replace(self._ready, problem=problem).in_memory(0.0)
+                found = replace(self._ready, problem=problem).in_memory()
         if found.provenance["interrupted"]:
             raise KeyboardInterrupt
         return found

@@ -4,8 +4,9 @@
      "journal":    [{"file": "journal/...npz", "begin": 32, "end": 40, "crc32": ..,
                      "chains": null}],
      "checkpoint": [{"file": "checkpoint/...npz", "crc32": .., "chains": null}],
-     "moments":    null}
+     "moments":    null, "seconds": 71.5}
 
+`seconds` are those of all processes that have written to the run, one after another.
 `chains` is [begin, end) where several processes write, each its own chains, and null where one
 process writes all. Format 1 had one writer: `journal` was a list of [file, end, crc32], and
 `checkpoint` and `moments` were [file, crc32].
@@ -43,6 +44,7 @@ def empty_record() -> dict[str, Any]:
         "checkpoint": None,
         "moments": None,
         "complete": False,
+        "seconds": 0.0,
     }
 
 
@@ -85,6 +87,7 @@ def read_commit(path: Path) -> dict[str, Any]:
     try:
         while record["format"] != FORMAT:
             record = _UPGRADES[record["format"]](record)
+        record.setdefault("seconds", 0.0)  # earlier versions did not count them
         _check_record(record)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ValueError(f"`{file}` is damaged: {_words(error)}.") from None
@@ -159,6 +162,9 @@ def _check_record(record: Mapping[str, Any]) -> None:
         raise ValueError("it counts more draws in the store than there are")
     if not isinstance(record["phase"], str) or not isinstance(record["complete"], bool):
         raise ValueError("`phase` is a word, and `complete` is true or false")
+    seconds = record["seconds"]
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e12:
+        raise ValueError(f"`seconds` is {str(seconds)[:40]!r}")
     for what in ("journal", "checkpoint", "moments"):
         for entry in record[what] or ():
             _check_file(what, entry["file"])

@@ -142,7 +142,9 @@ class RunFolder(OpenFolder):
             complete: also write a last chunk that is not whole, and leave no journal.
         """
         with writing_to(self.path, self.kept_so_far):
-            record = dict(self.commit_record, phase=phase, done=done, complete=complete)
+            record = self.commit_record | {
+                "phase": phase, "done": done, "complete": complete, "seconds": self.seconds
+            }  # fmt: skip
             record["draws"] += self._fresh
             in_store = self._flush(complete=complete)
             if in_store is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +36,8 @@ class OpenFolder:
         self, path: Path, config: dict[str, Any], record: dict[str, Any], *, locked: bool = True
     ) -> None:
         self.path, self.config, self.commit_record = path, config, record
+        self._seconds_before = record["seconds"]
+        self._opened = time.perf_counter()
         self._lock = lock_folder(path) if locked else -1
         for part in PARTS:  # object stores, and copies made with them, have no empty folders
             (path / part).mkdir(exist_ok=True)
@@ -105,12 +108,18 @@ class OpenFolder:
         try:
             # Again, now that nobody else writes: one that has just ended may have committed since.
             folder.config, folder.commit_record = read_config(path), read_commit(path)
+            folder._seconds_before = folder.commit_record["seconds"]
             if folder.mirror is not None:
                 folder.mirror.remove_uncommitted()
         except BaseException:
             folder.release()
             raise
         return folder
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken so far: this process's time and that of those before it."""
+        return self._seconds_before + time.perf_counter() - self._opened
 
     def _write_config(self) -> None:
         write_json(self.path / "config.json", self.config)

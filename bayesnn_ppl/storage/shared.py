@@ -93,7 +93,9 @@ class SharedFolder(RunFolder):
         moments: Block | None = None,
     ) -> None:
         with writing_to(self.path, self.kept_so_far):
-            record = dict(self.commit_record, phase=phase, done=done, complete=complete)
+            record = self.commit_record | {
+                "phase": phase, "done": done, "complete": complete, "seconds": self.seconds
+            }  # fmt: skip
             record["draws"] += self._fresh
             mine: dict[str, Any] = {}
             draws = record["draws"]

@@ -8,8 +8,7 @@ particles go from the prior to the posterior (`bnn.kernels.TemperedSMC`). The ta
 evidence of the standardised targets and its standard error from the four runs; the smallest share
 of the particles that a stage has left; the largest nested R-hat of the functions at 100 test
 inputs; and the NLL of the test rows. A posterior takes minutes to an hour: it is kept in a folder
-of runs as it goes, and the command continues when it is called again; `seconds` in the record are
-those of the last call.
+of runs as it goes, and the command continues when it is called again.
 """
 
 from pathlib import Path

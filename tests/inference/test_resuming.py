@@ -16,6 +16,7 @@ from numpyro.infer import NUTS
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
+from bayesnn_ppl.storage.files import write_json
 
 # Ten, as the record in docs/architecture.md; CI takes fewer.
 KILLS = int(os.environ.get("BAYESNN_KILLS", "2"))
@@ -69,7 +70,12 @@ def test_a_stopped_run_resumes(regression, in_memory, tmp_path, phase):
         assert_identical(part, bnn.load(tmp_path / "run"))
     except RuntimeError:
         assert phase == "warmup"
-    assert_identical(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
+    before = storage.read_config(tmp_path / "run").get("seconds", {})
+    assert bool(before) == (phase == "sample")
+    resumed = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
+    assert_identical(resumed, in_memory)
+    assert before.keys() <= resumed.provenance["seconds"].keys()
+    assert all(resumed.provenance["seconds"][name] >= taken for name, taken in before.items())
     # Once complete, there is nothing to do.
     assert_identical(bnn.resume(tmp_path / "run", kernel(), *regression, progress=False), in_memory)
 
@@ -86,9 +92,12 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(
             bnn.sample(kernel(), *regression, progress=False, out=tmp_path / "run", **SETTINGS)
     record = storage.read_commit(tmp_path / "run")
     assert record["draws"] == record["in_store"] == 600 and not record["complete"]
+    assert 0 < record["seconds"] < 1000
+    write_json(tmp_path / "run" / "commit.json", record | {"seconds": 1000})
     run = bnn.resume(tmp_path / "run", kernel(), *regression, progress=False)
     assert_identical(run, in_memory)
     assert storage.read_commit(tmp_path / "run")["complete"]
+    assert run.provenance["seconds"]["total"] > 1000  # of the process that was killed, too
 
 
 @pytest.mark.parametrize(

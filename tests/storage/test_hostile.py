@@ -51,6 +51,13 @@ def test_a_record_names_nothing_outside_its_folder(run, place, what):
         bnn.load(run)
 
 
+@pytest.mark.parametrize("seconds", ["an hour", -1.0, True, float("nan"), 1e300])
+def test_times_are_numbers(run, seconds):
+    change(run / "commit.json", "seconds", to=seconds)
+    with pytest.raises(ValueError, match="commit.json` is damaged: `seconds` is"):
+        bnn.load(run)
+
+
 def test_a_link_out_of_the_run_is_not_followed(run):
     journal = next((run / "journal").iterdir())
     outside = run.parent / "outside.npz"

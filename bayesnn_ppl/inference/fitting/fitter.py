@@ -1,6 +1,5 @@
 """`fit`: run an approximation on any model; the result is a `Posterior` like that of `sample`."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -85,7 +84,6 @@ def fit(
         >>> posterior.predict(data.test.x).mean.shape == data.test.y.shape
         True
     """
-    began = time.perf_counter()
     with arithmetic(float64=float64):
         inputs = RunInputs(
             method=approximation,
@@ -104,7 +102,7 @@ def fit(
         warn_beyond_prior(problem.model, problem.x, problem.y, problem.summary, float64=float64)
         with _solved_by(cluster, prepared) as ready:
             if out is None:
-                return ready.with_data(ready.in_memory(began))
+                return ready.with_data(ready.in_memory())
             folder = RunFolder.create(
                 working_copy(out),
                 ready.describe(None),
@@ -112,7 +110,7 @@ def fit(
                 probe=None if ready.probe is None else ready.probe.arrays(),
             )
             try:
-                return ready.with_data(ready.in_folder(folder, began))
+                return ready.with_data(ready.in_folder(folder))
             finally:
                 folder.release()
 
@@ -135,7 +133,6 @@ def resume_fit(
     Raises:
         ValueError: approximation, model or data are not those of the fit.
     """
-    began = time.perf_counter()
     with arithmetic(float64=inputs.float64):
         prepared = make_fit(inputs, progress, callback)
         require_same(
@@ -150,7 +147,7 @@ def resume_fit(
         )
         if folder.commit_record["complete"]:
             return prepared.with_data(Posterior.load(folder.path, prepared.problem.model))
-        return prepared.with_data(prepared.in_folder(folder, began))
+        return prepared.with_data(prepared.in_folder(folder))
 
 
 def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] | None) -> Fit:

@@ -108,9 +108,11 @@ class Fit:
         posterior.data = (self.problem.x, self.problem.y)
         return posterior
 
-    def in_memory(self, began: float) -> Posterior:
+    def in_memory(self) -> Posterior:
         """Fit, and keep nothing on disk."""
-        return self._with_groups(self._gathered(self._solved(self.problem), began))
+        began = time.perf_counter()
+        fitted = self._solved(self.problem)
+        return self._with_groups(self._gathered(fitted, time.perf_counter() - began))
 
     def _solved(self, problem: Problem) -> Fitted:
         if self.client is None:
@@ -120,19 +122,19 @@ class Fit:
     def _with_groups(self, posterior: Posterior, folder: RunFolder | None = None) -> Posterior:
         return with_kept_groups(self.with_data(posterior), self.keep, folder)
 
-    def _gathered(self, fitted: Fitted, began: float) -> Posterior:
+    def _gathered(self, fitted: Fitted, seconds: float) -> Posterior:
         sink = MemorySink(fitted.shape[1], self.keep)
         self._fill(sink, fitted)
         return Posterior.from_groups(
             sink.filled(),
-            self.describe(fitted, site_names=sink.site_names, seconds=_since(began)),
+            self.describe(fitted, site_names=sink.site_names, seconds=_total(seconds)),
             moments=None if sink.moments is None else sink.moments.arrays(),
             probe=None if self.probe is None else self.probe.arrays(),
             starts=sink.starts,
             model=fitted.model or self.problem.model,
         )
 
-    def in_folder(self, folder: RunFolder, began: float) -> Posterior:
+    def in_folder(self, folder: RunFolder) -> Posterior:
         """Fit, with checkpoints of each stage in the folder, and write the result there.
 
         A fit that was interrupted leaves its checkpoint there, and what it came to is returned
@@ -141,10 +143,10 @@ class Fit:
         problem = replace(self.problem, record=TrainingRecord(folder))
         fitted = self._solved(problem)
         if fitted.interrupted:
-            return self._gathered(fitted, began)
+            return self._gathered(fitted, folder.seconds)
         sink = FolderSink(folder, self.keep)
         self._fill(sink, fitted)
-        sink.finish({}, complete=True, **self.describe(fitted, seconds=_since(began)))
+        sink.finish({}, complete=True, **self.describe(fitted, seconds=_total(folder.seconds)))
         return self._with_groups(Posterior.load(folder.path, fitted.opened_with(problem)), folder)
 
     def _fill(self, sink: MemorySink | FolderSink, fitted: Fitted) -> None:
@@ -180,8 +182,8 @@ class Fit:
             sink.append(groups)
 
 
-def _since(began: float) -> dict[str, float]:
-    return {"total": round(time.perf_counter() - began, 3)}
+def _total(seconds: float) -> dict[str, float]:
+    return {"total": round(seconds, 3)}
 
 
 @partial(jax.jit, static_argnames="model")

@@ -95,7 +95,12 @@ def _execute(
             run.warm_up(settings.warmup, done=sink.warmup_done)
         run.draw(draws, inputs.thinning)
     seconds = {"compile": program.compile_seconds, **run.seconds}
-    seconds["total"] = time.perf_counter() - began
+    if isinstance(sink, FolderSink):  # of processes before this one, too
+        before = sink.folder.config.get("seconds", {})
+        seconds = {n: seconds.get(n, 0.0) + before.get(n, 0.0) for n in before | seconds}
+        seconds["total"] = sink.folder.seconds
+    else:
+        seconds["total"] = time.perf_counter() - began
     with uninterrupted():  # Ctrl-C from here on would lose the draws
         happened: dict[str, Any] = {
             "draws": sink.done,

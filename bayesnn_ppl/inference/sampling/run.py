@@ -40,7 +40,7 @@ class Progress:
     Attributes:
         phase: "warmup" or "sample".
         done, total: draws of this phase made so far, and asked for.
-        seconds: since sampling began, compilation left out.
+        seconds: since this process began to sample, compilation left out.
         draws: variable name -> array (chain, block, ...) of this block's draws, constrained.
         statistics: name -> array (chain, block).
         functions: name -> array (chain, block, ...) of what each draw's network says at the

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
+from bayesnn_ppl import storage
 from bayesnn_ppl.inference.approximations import (
     MAP,
     SWAG,
@@ -19,6 +20,7 @@ from bayesnn_ppl.inference.approximations import (
     Variational,
 )
 from bayesnn_ppl.inference.training import checkpoints
+from bayesnn_ppl.storage.files import write_json
 from tests.marks import checked
 
 linear = bnn.models.linear()
@@ -100,10 +102,14 @@ def test_every_stage_resumes_bit_for_bit(name, regression, whole, many_blocks, t
     assert rows[-1]["phase"] == phase and all(np.isfinite(float(row["loss"])) for row in rows)
     for folder in (killed, run):
         seen = []
+        record = storage.read_commit(folder)
+        assert 0 < record["seconds"] < 1000
+        write_json(folder / "commit.json", record | {"seconds": 1000})
         resumed = bnn.resume(
             folder, approximation, *regression, progress=False, callback=seen.append
         )
         assert_identical(resumed, expected)
+        assert resumed.provenance["seconds"]["total"] > 1000
         # It did not restart, nor was a stage made again that was over.
         assert seen[0].phase == phase and seen[0].done > done[folder]
 

@@ -251,14 +251,13 @@ class _Gathering:
     def describe(self, *, draws_requested: int) -> None:
         """Write down what is known of the run at its end."""
         first = storage.read_config(storage.fetched(self._parts[0].place))
-        total = round(time.perf_counter() - self._began, 3)
         self._folder.update_config(
             draws=self.done,
             draws_requested=draws_requested,
             interrupted=self.interrupted,
             ended=self.end.record,
             stopped_chains=sorted(self.end.stopped),
-            seconds={**first.get("seconds", {}), "total": total},
+            seconds={**first.get("seconds", {}), "total": round(self._folder.seconds, 3)},
             devices=first["devices"],
             processes=len(self._parts),
         )
