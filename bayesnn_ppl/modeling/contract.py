@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from flax.errors import FlaxError
 from numpyro import handlers
+from numpyro.distributions import Unit
 
 from bayesnn_ppl.data.common.target import Labels
 from bayesnn_ppl.likelihoods.common.observed import (
@@ -56,6 +57,11 @@ class ModelSummary:
         stored: the sites whose values are kept of a draw, latent and deterministic.
         noisy: whether the log density is random in training, as with augmented inputs.
         unfitted: the `numpyro.param` sites that have no value but their first.
+        weighted: whether the rows of `"y"` count otherwise than by the temperatures, as under
+            `numpyro.handlers.scale`.
+        row_terms: what else the plate `"data"` adds to the density of a row: observed sites other
+            than `"y"`, and factors.
+        other_observed: the observed sites outside of it.
     """
 
     latents: Mapping[str, tuple[int, ...]]
@@ -69,6 +75,9 @@ class ModelSummary:
     stored: tuple[str, ...]
     noisy: bool = False
     unfitted: tuple[str, ...] = ()
+    weighted: bool = False
+    row_terms: tuple[str, ...] = ()
+    other_observed: tuple[str, ...] = ()
 
 
 def inspect_model(
@@ -110,6 +119,9 @@ def inspect_model(
     inside = {n for n, site in latents.items() if "data" in _plates_of(site)}
     growing = set() if inside else _growing_latents(model, x, latents)
     observed = trace["y"]
+    others = [n for n, s in trace.items() if s["type"] == "sample" and s["is_observed"]]
+    others = [name for name in others if name != "y"]
+    row_terms = tuple(name for name in others if "data" in _plates_of(trace[name]))
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
         parameters=frozenset(
@@ -126,6 +138,13 @@ def inspect_model(
         stored=tuple(name for name, site in trace.items() if _is_stored(site)),
         noisy=noisy,
         unfitted=tuple(unfitted.names),
+        weighted=_is_weighted(observed),
+        row_terms=row_terms,
+        other_observed=tuple(
+            name
+            for name in others
+            if name not in row_terms and not isinstance(trace[name]["fn"], Unit)
+        ),
     )
 
 
@@ -221,6 +240,16 @@ def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
 
 def _plates_of(site: dict[str, Any]) -> list[str]:
     return [frame.name for frame in site["cond_indep_stack"]]
+
+
+def _is_weighted(site: dict[str, Any]) -> bool:
+    scale, infer = site["scale"], site["infer"]
+    if scale is None:
+        return False
+    if isinstance(scale, jax.core.Tracer):  # temperatures are numbers
+        return True
+    temperature = infer.get("likelihood_temperature", 1.0) * infer.get("posterior_temperature", 1.0)
+    return not np.allclose(np.asarray(scale) * temperature, 1.0, rtol=1e-5)
 
 
 def _is_stored(site: dict[str, Any]) -> bool:

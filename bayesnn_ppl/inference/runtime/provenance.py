@@ -74,6 +74,8 @@ def describe_common(
         "likelihood_temperature": summary.likelihood_temperature,
         "posterior_temperature": summary.posterior_temperature,
         "local": list(summary.local),
+        "weighted": summary.weighted,
+        "row_terms": list(summary.row_terms),
         "rows": x.shape[0],
         "input_shape": list(x.shape[1:]),
         "input_dtype": str(x.dtype),

@@ -61,6 +61,17 @@ def refuse_unweightable(run: Mapping[str, Any]) -> None:
             "row holds its own latent value, which the row itself has informed, so weights "
             "1/p(y|θ) leave out too little. Integrate these sites out in the model."
         )
+    if run.get("weighted"):
+        raise ValueError(
+            "The rows of the site `y` are weighted (`numpyro.handlers.scale`): the draws follow "
+            "other powers of p(y|θ) than 1, which the weights 1/p(y|θ) would not take back."
+            + instead
+        )
+    if terms := run.get("row_terms"):
+        raise ValueError(
+            f"A row's density has more than the site `y`: {terms}. Without a row these would be "
+            "gone too, and weights 1/p(y|θ) would leave them in." + instead
+        )
     if " of " in (observed := str(run.get("observed", ""))):
         raise ValueError(
             f"The site `y` is a pseudo-likelihood, {observed}: the draws follow a density that the "

@@ -67,13 +67,21 @@ def select(problem: Problem, layers: Layers) -> Selection:
     a network. Other sites, such as a noise scale, stay at the mode.
 
     Raises:
-        ValueError: latent sites of single rows, an observed distribution whose Fisher
-            information is not known, no site that is meant, or one that is not a real number.
+        ValueError: latent sites of single rows, observed sites or factors of rows other than `y`,
+            an observed distribution whose Fisher information is not known, no site that is
+            meant, or one that is not a real number.
     """
     if problem.summary.local:
         raise ValueError(
             f"The model has latent sites of single rows, {list(problem.summary.local)}: "
             "one value for each row, and no curvature that adds up over rows. Use `sample`."
+        )
+    others = [*problem.summary.row_terms, *problem.summary.other_observed]
+    if others:
+        raise ValueError(
+            f"The model observes more than `y`: {others}. The curvature is the Fisher information "
+            "of the site `y`, and would leave them out. Use `sample`, or `Variational`, which "
+            "needs densities only."
         )
     trace = _traced(problem)
     refuse_unknown(trace["y"]["fn"])

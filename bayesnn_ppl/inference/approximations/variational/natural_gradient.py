@@ -144,6 +144,11 @@ class NaturalGradient:
                 f"The latent sites {list(problem.summary.local)} have one value for each row; "
                 "`NaturalGradient` fits sites that all rows share. Use `Variational`."
             )
+        if problem.summary.row_terms:
+            raise ValueError(
+                f"The density of a row has more than the site `y`: {[*problem.summary.row_terms]}. "
+                "`NaturalGradient` takes the curvature of `y` alone. Use `Variational`."
+            )
         # Rows are looked at one by one, whatever the minibatch.
         check_minibatches(problem.model, problem.summary, problem.x, problem.y, 1, False)
         kronecker = self.method == "noisy_kfac"

@@ -115,26 +115,25 @@ class NaturalStep:
         return jnp.maximum(self.prior_product(z, jnp.ones_like(z), key, x, y), 0.0)
 
     def fisher(self, z: Any, key: Any, x: Any, y: Any, index: Any) -> Any:
-        """(N / BT) Σ_i (∂ℓ_i)², shape (d,)."""
+        """(N / BT) Σ_i (∂ℓ_i)², shape (d,), or with the model's own weight of each row."""
         index = jnp.arange(self.rows) if index is None else index
 
-        def likelihood(z: Any, index: Any, label_key: Any) -> tuple[Any, Any]:
-            """Σ ℓ_i of these rows, and N / (their number · T)."""
+        def likelihood(z: Any, index: Any, label_key: Any) -> Any:
+            """Σ √sᵢ ℓ_i of these rows, s = N / (their number · T) times the model's weights."""
             trace = self.target.trace(self.target.unflatten(z), {}, key, x, y, index)
             site = trace["y"]
             value = site["value"]
             if label_key is not None:
                 value = jax.lax.stop_gradient(site["fn"].sample(label_key))
-            scale = 1.0 if site["scale"] is None else site["scale"]
-            return jnp.sum(site["fn"].log_prob(value)), jnp.asarray(scale, z.dtype)
+            log_p = site["fn"].log_prob(value)
+            return jnp.sum(log_p if site["scale"] is None else jnp.sqrt(site["scale"]) * log_p)
 
-        slope = jax.grad(likelihood, has_aux=True)
+        slope = jax.grad(likelihood)
         if self.method == "noisy_adam":
             # Labels drawn from the model make the cross terms of the squared sum 0 on average.
-            gradient, scale = slope(z, index, jax.random.fold_in(key, 1))
-            return scale * jnp.square(gradient)
-        gradients, scales = jax.vmap(lambda row: slope(z, row[None], None))(index)
-        return scales[0] / index.shape[0] * jnp.sum(jnp.square(gradients), axis=0)
+            return jnp.square(slope(z, index, jax.random.fold_in(key, 1)))
+        gradients = jax.vmap(lambda row: slope(z, row[None], None))(index)
+        return jnp.sum(jnp.square(gradients), axis=0) / index.shape[0]
 
     def importance(self, q: Precision, key: Any, x: Any, y: Any) -> tuple[Any, Any]:
         """A draw of q, site -> unconstrained value, and its log p̃ - log q on all rows."""
