@@ -2,11 +2,13 @@
 
 import copy
 import dataclasses
+import dis
 import hashlib
 import inspect
 import sys
 import types
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +17,8 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions.transforms import Transform
 from numpyro.infer.mcmc import MCMCKernel
+from numpyro.infer.reparam import Reparam
+from numpyro.primitives import Messenger
 
 __all__ = ["StaticValue", "describe", "fresh_kernel", "identity_key"]
 
@@ -171,11 +175,18 @@ def _names(code: types.CodeType, known: Mapping[str, Any]) -> Iterator[str]:
             yield from _names(constant, known)
 
 
-def describe(value: Any) -> str:
+def describe(value: Any, _inside: tuple[int, ...] = ()) -> str:
     """A model, prior, likelihood or network in one line, the same in every process.
 
-    A function is known by its name and a hash of its source.
+    A function is known by its name, a hash of its source, and one of the values that it takes
+    from around it: of its closure, and globals that it reads.
     """
+    if id(value) in _inside:
+        return "itself"
+
+    def described(part: Any) -> str:
+        return describe(part, (*_inside, id(value)))
+
     if isinstance(value, dist.Distribution | Transform):
         parts = {name: getattr(value, name) for name in getattr(value, "arg_constraints", ())}
         parts = parts or _parts_of_wrapper(value)
@@ -187,24 +198,73 @@ def describe(value: Any) -> str:
             if f.name != "parent" and getattr(value, f.name, None) is not None
         }
     elif isinstance(value, tuple | list):
-        return f"({', '.join(describe(item) for item in value)})"
+        return f"({', '.join(map(described, value))})"
     elif isinstance(value, Mapping):
-        return f"{{{', '.join(f'{k}: {describe(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{k}: {described(v)}' for k, v in value.items())}}}"
     elif isinstance(value, np.ndarray | jax.Array):
+        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
         array = np.asarray(value)
         if array.size <= 4:
             return str(array.tolist())
-        content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-        return f"array{array.shape}#{content[:12]}"
+        return f"array{array.shape}#{_short_hash(np.ascontiguousarray(array).tobytes())}"
     elif isinstance(value, bool | int | float | str):
         return repr(value)
     elif isinstance(value, types.FunctionType) and not _of_library(value):
-        return f"{value.__qualname__}#{_source_hash(value)}"
+        around = {n: described(part) for n, part in _around(value).items()}
+        more = f"-{_short_hash(repr(around).encode())}" if around else ""
+        return f"{value.__qualname__}#{_short_hash(_source(value))}{more}"
+    elif isinstance(value, types.MethodType) and not _of_library(value):
+        return f"{described(value.__func__)} of {described(value.__self__)}"
+    elif isinstance(value, partial):
+        parts = {"func": value.func, "args": value.args, **value.keywords}
+    elif isinstance(value, Messenger | Reparam) or _calls_own_code(value):
+        # What `functools.update_wrapper` copies is in `fn`.
+        parts = {n: p for n, p in getattr(value, "__dict__", {}).items() if n[:2] != "__"}
+        if _calls_own_code(value):
+            parts["__call__"] = type(value).__call__
     else:
         name = getattr(value, "__qualname__", type(value).__qualname__)
         return f"{getattr(value, '__module__', type(value).__module__)}.{name}"
-    inside = ", ".join(f"{name}={describe(part)}" for name, part in parts.items())
+    inside = ", ".join(f"{name}={described(part)}" for name, part in parts.items())
     return f"{type(value).__name__.lstrip('_')}({inside})"
+
+
+def _calls_own_code(value: Any) -> bool:
+    """Whether it is an object of a user's class that is called as a function is."""
+    kind = type(value)
+    return (
+        callable(value) and isinstance(kind.__call__, types.FunctionType) and not _of_library(kind)
+    )
+
+
+def _around(function: types.FunctionType) -> dict[str, Any]:
+    """Name -> value of what a function takes from its closure and reads of globals.
+
+    The code of modules, classes and libraries is known by the names in the function's source.
+    """
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found = {name: cell for name, cell in cells if name != "__class__"}
+    known = function.__globals__
+    values = {n: known[n] for n in sorted(_read_globals(function.__code__)) if n in known}
+    for name, cell in found.items():
+        with suppress(ValueError):  # not bound yet
+            values[name] = cell.cell_contents
+
+    def is_named(value: Any) -> bool:
+        if isinstance(value, types.ModuleType | type):
+            return True
+        plain = not isinstance(value, Messenger | dist.Distribution)
+        return callable(value) and plain and _of_library(value)
+
+    return {name: value for name, value in values.items() if not is_named(value)}
+
+
+def _read_globals(code: types.CodeType) -> set[str]:
+    """The globals that the code, or a function inside it, reads; attributes are none."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    inner = (part for part in code.co_consts if isinstance(part, types.CodeType))
+    return found.union(*map(_read_globals, inner))
 
 
 def _parts_of_wrapper(value: Any) -> dict[str, Any]:
@@ -217,9 +277,12 @@ def _parts_of_wrapper(value: Any) -> dict[str, Any]:
     }
 
 
-def _source_hash(function: types.FunctionType) -> str:
+def _source(function: types.FunctionType) -> bytes:
     try:
-        source = inspect.getsource(function).encode()
+        return inspect.getsource(function).encode()
     except OSError:  # typed at a prompt
-        source = function.__code__.co_code
-    return hashlib.sha256(source).hexdigest()[:12]
+        return function.__code__.co_code
+
+
+def _short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

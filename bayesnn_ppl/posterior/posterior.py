@@ -284,6 +284,7 @@ def load(path: str | Path, model: Any = None, *, thin: int = 1) -> Posterior:
     Raises:
         FileNotFoundError: no posterior is there.
         ValueError: the draws are of another model, or there are fewer than `thin`. A model
-            made of parts is compared by them, a function by its name and source.
+            made of parts is compared by them, a function by its name, its source, and the values
+            that it takes from its closure and from globals.
     """
     return Posterior.load(path, model, thin=thin)

@@ -1,13 +1,16 @@
 """Equal models meet, and models that differ in anything that is traced do not."""
 
-import functools
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from numpyro import handlers
 from numpyro.distributions.transforms import AffineTransform
 from numpyro.infer import AIES, HMC, NUTS
+from numpyro.infer.reparam import LocScaleReparam
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.core.identity import describe, identity_key
@@ -59,7 +62,7 @@ EQUAL = {
     "arrays": (lambda: closure(np.ones(3)), lambda: closure(np.zeros(3))),
     "objects": (lambda: Scaled(1.0), lambda: Scaled(2.0)),
     "bound methods": (lambda: Scaled(1.0).model, lambda: Scaled(2.0).model),
-    "partials": (lambda: functools.partial(max, 1), lambda: functools.partial(max, 2)),
+    "partials": (lambda: partial(max, 1), lambda: partial(max, 2)),
     "models": (lambda: bnn.models.mlp(hidden=(3,)), lambda: bnn.models.mlp(hidden=(4,))),
     "temperatures": (
         lambda: bnn.cold(bnn.models.linear(), 0.5),
@@ -103,6 +106,46 @@ def test_a_description_knows_models_apart():
     assert describe(bnn.models.linear()) != describe(bnn.models.linear(temperature=0.5))
     assert describe(reads_a_global) != describe(calls_another)
     assert " at 0x" not in describe(bnn.models.mlp(prior=reads_a_global))
+
+
+def reparametrised(centred):
+    return handlers.reparam(reads_a_global, config={"w": LocScaleReparam(centred)})
+
+
+DESCRIBED = {
+    **{case: EQUAL[case] for case in ("closures", "arrays", "objects")},
+    **{case: EQUAL[case] for case in ("bound methods", "temperatures")},
+    "partials": (lambda: partial(calls_another, 1), lambda: partial(calls_another, 2)),
+    "partials of others": (lambda: partial(calls_another), lambda: partial(reads_a_global)),
+    "handlers": (lambda: reparametrised(0.0), lambda: reparametrised(0.5)),
+    "weights of rows": (
+        lambda: handlers.scale(reads_a_global, 1.0),
+        lambda: handlers.scale(reads_a_global, 2.0),
+    ),
+    "keys": (lambda: closure(jax.random.key(0)), lambda: closure(jax.random.key(1))),
+}
+
+
+@pytest.mark.parametrize("case", DESCRIBED)
+def test_a_description_knows_what_a_model_takes_from_around_it(case):
+    make, other = DESCRIBED[case]
+    assert describe(make()) == describe(make())
+    assert " at 0x" not in describe(make())
+    assert describe(make()) != describe(other())
+
+
+@pytest.mark.parametrize("function", [reads_a_global, calls_another])
+def test_a_description_knows_globals(function, monkeypatch):
+    before = describe(function)
+    assert describe(function) == before
+    monkeypatch.setitem(globals(), "unread", 2.0)
+    assert describe(function) == before
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert describe(function) != before
+
+
+def test_a_description_of_a_cycle_ends():
+    assert describe(recursive) == describe(recursive)
 
 
 WRAPPED = [
