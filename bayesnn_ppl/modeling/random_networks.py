@@ -50,8 +50,8 @@ def random_network(
         TypeError: `network` is neither such a module nor builds one, or `prior` is not one of the
             forms above.
         ValueError: prior and parameters do not match; the network keeps state other than
-            parameters (batch statistics), which MCMC would leave frozen; its dropout is live; or
-            it fails at inputs like `x`. The last also when it is called.
+            parameters (batch statistics), which MCMC would leave frozen; its dropout is live; it
+            is an Equinox module built inside the model; or it fails at inputs like `x`, also later.
     """
     from flax import linen, nnx
     from flax.traverse_util import unflatten_dict
@@ -243,18 +243,18 @@ def declared_parameters(trace: Mapping[str, Any]) -> set[str]:
     """
     from numpyro.contrib.module import ParamShape
 
-    found = set()
-    for name, site in trace.items():
-        if site["type"] != "param" or not name.endswith("$params"):
-            continue
-        network = name.removesuffix("$params")
-        leaves = jax.tree_util.tree_flatten_with_path(
-            site["value"], is_leaf=lambda leaf: isinstance(leaf, ParamShape)
-        )[0]
-        names = {jax.tree_util.keystr(path, simple=True, separator="."): a for path, a in leaves}
-        given = [n for n, leaf in names.items() if isinstance(leaf, ParamShape)]
+    found, text, end = set(), jax.tree_util.keystr, "$params"
+    declared = {n: s["value"] for n, s in trace.items() if s["type"] == "param" and n.endswith(end)}
+    for site, value in declared.items():
+        network, flax = site.removesuffix(end), isinstance(value, Mapping)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(value, lambda a: isinstance(a, ParamShape))
+        names = {  # `Dense_0.kernel` of Flax's modules, `layers[0].weight` of Equinox's
+            text(path, simple=True, separator=".") if flax else text(path)[1:]: leaf
+            for path, leaf in leaves
+        }
+        given = [name for name in names if f"{network}/{name}" in trace]
         for parameter, leaf in names.items():
-            if not isinstance(leaf, ParamShape):
+            if parameter not in given:
                 raise ValueError(
                     f"The parameter `{parameter}` of shape {tuple(leaf.shape)} of the network "
                     f"`{network}` has no prior and would stay a constant. "

@@ -34,10 +34,17 @@ def as_flax(network: Any) -> Any:
 
     Raises:
         TypeError: a function of `key` builds something else.
-        ValueError: the module keeps state besides its parameters.
+        ValueError: the module keeps state besides its parameters, or is built inside a model
+            that is being compiled.
     """
     if _is_equinox(network):
         _refuse_state(network)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(network)):
+            raise ValueError(
+                f"The Equinox module {type(network).__name__} is built inside the model, where its "
+                "weights are no numbers while the model is compiled. Build it outside of the "
+                "model, or give the function that builds it, `lambda key: Net(8, key=key)`."
+            )
         return EquinoxNetwork(_Module(network))
     if not builds_equinox(network):
         return network

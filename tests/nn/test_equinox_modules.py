@@ -155,6 +155,44 @@ def test_the_density_is_that_of_the_same_model_by_numpyro():
     np.testing.assert_allclose(log_density(ours, (X, Y), {}, renamed)[0], expected, rtol=1e-5)
 
 
+MODULE = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
+
+
+def declared(prior, build=lambda: MODULE):
+    """A model by NumPyro's own primitive, which leaves the module's weights in its site."""
+
+    def model(x, y=None, *, batch_size=None):
+        net = random_eqx_module("net", build(), prior)
+        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+            x, y = bnn.minibatch(x, y)
+            numpyro.sample("y", dist.Normal(jax.vmap(net)(x)[:, 0], 1.0), obs=y)
+
+    return model
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: MODULE, lambda: eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))]
+)
+def test_a_model_of_numpyros_own_primitive_is_sampled(build):
+    posterior = sampled(declared(dist.Normal(0, 1), build))
+    assert posterior.draws["net.layers[0].weight"].shape[2:] == (4, 3)
+    assert len(posterior.provenance["parameters"]) == 4
+    with pytest.raises(ValueError, match=r"`layers\[0\].bias` of shape \(4,\) .*has no prior"):
+        sampled(declared({"layers[0].weight": dist.Normal(0, 1)}))
+
+
+def test_a_module_built_inside_a_model_is_refused():
+    def build(x, y=None, *, batch_size=None):
+        module = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
+        net = bnn.random_network("net", module, dist.Normal(0, 1), x[:1])
+        with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+            x, y = bnn.minibatch(x, y)
+            numpyro.sample("y", dist.Normal(net(x)[:, 0], 1.0), obs=y)
+
+    with pytest.raises(ValueError, match="MLP is built inside the model.*outside of the model"):
+        sampled(build)
+
+
 def test_chains_start_at_weights_of_their_own_where_the_network_is_built_by_a_function():
     posterior = sampled(model(lambda key: Net(key, width=3)), init="network")
     starts = posterior.tree["starts"]
