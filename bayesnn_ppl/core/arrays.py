@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_array", "check_targets", "data_hash", "has_hash"]
+__all__ = ["check_array", "check_targets", "data_hash", "has_hash", "same_index"]
 
 _INT32 = np.iinfo(np.int32)
 _BLOCK = 2**20  # values that are checked at a time
@@ -99,6 +99,18 @@ def check_targets(values: Any, name: str, *, float64: bool) -> np.ndarray:
         "any number there, give their flags as columns of `x`, and mask them: "
         "`dist.Normal(mean, scale).mask(known).to_event(1)`.",
     )
+
+
+def same_index(x: Any, y: Any) -> None:
+    """Raise ValueError where x and y are of pandas, and their indexes are not the same."""
+    first: Any = getattr(x, "index", None)
+    second: Any = getattr(y, "index", None)
+    if hasattr(first, "equals") and hasattr(second, "equals") and not first.equals(second):
+        raise ValueError(
+            "`y` has another index than the frame `x`, so it is not known which row of `y` "
+            "belongs to which of `x`. Use `y.loc[x.index]`; or, if they are in one order, "
+            "`reset_index(drop=True)` on both."
+        )
 
 
 def _of_columns(frame: Any, name: str) -> np.ndarray:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesnn_ppl.core.arrays import same_index
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -47,7 +49,8 @@ def same_shape(**arrays: NDArray) -> None:
 
 
 def same_rows(x: Any, y: Any) -> None:
-    """Refuse inputs and targets of different lengths."""
+    """Refuse inputs and targets of different lengths, or with other indexes of pandas."""
+    same_index(x, y)
     if len(x) != len(y):
         raise ValueError(
             f"`x` has {len(x)} rows and `y` has {len(y)}: every input needs one target."

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 from flax.errors import FlaxError
 from numpyro import handlers
-from numpyro.distributions import Unit
 
 from bayesnn_ppl.data.common.target import Labels
 from bayesnn_ppl.likelihoods.common.observed import (
@@ -20,6 +19,7 @@ from bayesnn_ppl.likelihoods.common.observed import (
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
 from bayesnn_ppl.modeling.discrete_latents import check_discrete
 from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, network_advice
+from bayesnn_ppl.modeling.row_terms import beyond_targets
 from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import KeyedModel
@@ -119,9 +119,6 @@ def inspect_model(
     inside = {n for n, site in latents.items() if "data" in _plates_of(site)}
     growing = set() if inside else _growing_latents(model, x, latents)
     observed = trace["y"]
-    others = [n for n, s in trace.items() if s["type"] == "sample" and s["is_observed"]]
-    others = [name for name in others if name != "y"]
-    row_terms = tuple(name for name in others if "data" in _plates_of(trace[name]))
     return ModelSummary(
         latents={name: tuple(site["fn"].shape()) for name, site in latents.items()},
         parameters=frozenset(
@@ -138,13 +135,7 @@ def inspect_model(
         stored=tuple(name for name, site in trace.items() if _is_stored(site)),
         noisy=noisy,
         unfitted=tuple(unfitted.names),
-        weighted=_is_weighted(observed),
-        row_terms=row_terms,
-        other_observed=tuple(
-            name
-            for name in others
-            if name not in row_terms and not isinstance(trace[name]["fn"], Unit)
-        ),
+        **beyond_targets(trace),
     )
 
 
@@ -240,16 +231,6 @@ def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
 
 def _plates_of(site: dict[str, Any]) -> list[str]:
     return [frame.name for frame in site["cond_indep_stack"]]
-
-
-def _is_weighted(site: dict[str, Any]) -> bool:
-    scale, infer = site["scale"], site["infer"]
-    if scale is None:
-        return False
-    if isinstance(scale, jax.core.Tracer):  # temperatures are numbers
-        return True
-    temperature = infer.get("likelihood_temperature", 1.0) * infer.get("posterior_temperature", 1.0)
-    return not np.allclose(np.asarray(scale) * temperature, 1.0, rtol=1e-5)
 
 
 def _is_stored(site: dict[str, Any]) -> bool:

@@ -6,8 +6,33 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import bayesnn_ppl as bnn
 from bayesnn_ppl.core import arrays
-from bayesnn_ppl.core.arrays import check_array, data_hash
+from bayesnn_ppl.core.arrays import check_array, data_hash, same_index
+
+
+@pytest.mark.parametrize("call", ["sample", "fit", "evaluate", "compare"])
+def test_frames_of_other_indexes_are_refused(call):
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"])
+    y = x["a"].sample(frac=1.0, random_state=0)
+    model = bnn.models.linear()
+    calls = {
+        "sample": lambda: bnn.sample(
+            bnn.kernels.HMC(model, num_leapfrogs=3), x, y, warmup=5, draws=5
+        ),
+        "fit": lambda: bnn.fit(bnn.approximations.MAP(model), x, y),
+        "evaluate": lambda: bnn.metrics.evaluate(None, x, y),
+        "compare": lambda: bnn.metrics.compare({"a": None, "b": None}, x, y),
+    }
+    with pytest.raises(ValueError, match="`y` has another index than the frame `x`"):
+        calls[call]()
+
+
+def test_one_index_or_none_is_right():
+    x = pd.DataFrame({"a": [1.0, 2.0]}, index=[3, 4])
+    for y in (x["a"], [1.0, 2.0], np.ones(2), x["a"].to_numpy()):
+        same_index(x, y)
+        same_index(np.ones((2, 1)), y)
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ MINIMUM_ROWS = 10
 _SHOWN = 8
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_POINT = re.compile(r"[+-]?\d+(?:\.\d*)?")
 
 
 @dataclass(frozen=True)
@@ -152,11 +154,18 @@ def check_varying(x: np.ndarray, names: Sequence[str], origin: Origin) -> None:
     columns = x.reshape(-1, x.shape[-1])
     constant = np.flatnonzero(columns.min(axis=0) == columns.max(axis=0)).tolist()
     if constant:
-        raise ValueError(
-            f"{origin.table} is constant in {len(constant)} of {len(names)} feature columns: "
-            f"{listing(f'`{names[c]}`' for c in constant)}. A constant carries no information and "
-            "cannot be scaled to standard deviation 1. Drop these columns."
-        )
+        raise constant_columns([names[c] for c in constant], len(names), origin)
+
+
+def constant_columns(
+    constant: Sequence[str], columns: int, origin: Origin, where: str = ""
+) -> ValueError:
+    """The error for so many feature columns with one value only."""
+    return ValueError(
+        f"{origin.table} is constant{where} in {len(constant)} of {columns} feature columns: "
+        f"{listing(f'`{name}`' for name in constant)}. A constant carries no information and "
+        "cannot be scaled to standard deviation 1. Drop these columns."
+    )
 
 
 def check_regression_target(y: np.ndarray, origin: Origin) -> None:
@@ -173,16 +182,31 @@ def check_regression_target(y: np.ndarray, origin: Origin) -> None:
         )
 
 
-def decimal_comma(cells: Iterable[object]) -> str | None:
-    """The first cell that is a number with a comma, where all text cells are; else None."""
-    words = [cell for cell in cells if isinstance(cell, str)]
-    found = [word for word in words if _DECIMAL_COMMA.fullmatch(word.strip())]
-    whole = all(_WHOLE.fullmatch(word.strip()) for word in words if word not in found)
-    return found[0] if found and whole else None
+def number_with_comma(cells: Iterable[object]) -> tuple[str, bool] | None:
+    """The first number with a comma, and whether commas may separate thousands; else None.
+
+    All text cells must be such numbers, or be without a comma.
+    """
+    words = [cell.strip() for cell in cells if isinstance(cell, str)]
+    found = next((word for word in words if "," in word), None)
+    if found is None:
+        return None
+    for written, others in ((_THOUSANDS, _POINT), (_DECIMAL_COMMA, _WHOLE)):
+        if all((written if "," in word else others).fullmatch(word) for word in words):
+            return found, written is _THOUSANDS
+    return None
 
 
-def written_with_commas(where: str, cell: str) -> ValueError:
-    """The error for numbers with a decimal comma; `where` is the subject of the sentence."""
+def written_with_commas(where: str, cell: str, thousands: bool) -> ValueError:
+    """The error for what `number_with_comma` finds; `where` is the subject of the sentence."""
+    if thousands:
+        return ValueError(
+            f"{where} has numbers with commas, such as {cell!r}, which are read as text; they may "
+            'be thousands separators. Write numbers without: `pandas.read_csv(file, thousands=",")`'
+            " reads a file with commas between its cells as it is, and `to_csv(file, index=False)` "
+            'of that writes it so. If they are decimal commas, use `decimal=","` instead, and '
+            '`sep=";"` where semicolons are between the cells.'
+        )
     return ValueError(
         f"{where} has numbers with a decimal comma, such as {cell!r}, which are read as text. "
         'Write decimals with a point: `pandas.read_csv(file, sep=";", decimal=",")` reads the '

@@ -60,8 +60,9 @@ class TableEncoding:
             origin: how messages speak of the table.
 
         Raises:
-            ValueError: a column is of numbers and has text in some rows, holds decimal commas or
-                durations, has no entry in the training rows, or has too many words.
+            ValueError: a column is of numbers and has text in some rows, holds commas in numbers
+                or durations, has no entry in the training rows, is of one date, or has too many
+                words.
         """
         kinds = {name: _kind(table[name]) for name in table.columns}
         numeric = [name for name, kind in kinds.items() if kind is Number]
@@ -70,6 +71,10 @@ class TableEncoding:
         if all(isinstance(column, Number) and column.fill is None for column in columns):
             return None
         _require_entries(table, train, origin)
+        # Such a date has no features, in which the check of all features would find it.
+        if same := [c.name for c in columns if isinstance(c, Date) and not c.parts]:
+            where = f" over the {len(train)} training rows"
+            raise checks.constant_columns(same, len(columns), origin, where)
         _require_categories(columns, table, train, origin)
         return cls(columns)
 
@@ -225,8 +230,8 @@ def _kind(column: pandas.Series[Any]) -> type[Number] | type[Date] | type[Catego
         return Number  # a duration, which is refused as one
     words = parse(column)[1]
     known = int(column.notna().sum())
-    # A few words among numbers are mistakes, not categories, and so are decimal commas.
-    if words.sum() <= _MISTAKES * known or checks.decimal_comma(column) is not None:
+    # A few words among numbers are mistakes, not categories, and so are commas in numbers.
+    if words.sum() <= _MISTAKES * known or checks.number_with_comma(column):
         return Number
     return Category
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesnn_ppl.core.arrays import same_index
 from bayesnn_ppl.data.common import checks
 from bayesnn_ppl.data.common.checks import lower
 from bayesnn_ppl.data.common.standardisation import Task
@@ -54,13 +55,7 @@ def frame_columns(
     checks.check_columns(names, origin.table, "Every column needs its own.")
     if isinstance(frame, pandas.DataFrame):
         table = frame.set_axis(names, axis=1)
-        index = getattr(y, "index", None)
-        if isinstance(index, pandas.Index) and not index.equals(table.index):
-            raise ValueError(
-                "`y` has another index than the frame `x`, so it is not known which row of `y` "
-                "belongs to which of `x`. Use `y.loc[x.index]`; or, if they are in one order, "
-                "`reset_index(drop=True)` on both."
-            )
+        same_index(table, y)
     else:
         table = as_pandas(frame)
     if y is None or isinstance(y, str):
@@ -182,8 +177,9 @@ def text_in_numbers(
     if not found:
         return
     for name in found:
-        if wanted == "numbers" and (comma := checks.decimal_comma(table[name])) is not None:
-            raise checks.written_with_commas(f"The column `{name}` of {lower(origin.table)}", comma)
+        if wanted == "numbers" and (comma := checks.number_with_comma(table[name])):
+            where = f"The column `{name}` of {lower(origin.table)}"
+            raise checks.written_with_commas(where, *comma)
     rows = {name: int(np.argmax(words[name])) for name in found}
     cells = [
         f"`{n}` ({str(table[n].iloc[row])!r} at row {row + origin.first_row})"
@@ -210,14 +206,17 @@ def labels_or_numbers(
     column: pandas.Series[Any], task: Task | None, origin: checks.Origin
 ) -> tuple[np.ndarray, list[str] | None]:
     """Float targets and None, or labels 0..K-1 and the class names."""
+    import pandas
+
+    if column.dtype.name == "category":  # its entries say whether it is of words or of numbers
+        column = pandas.Series(np.asarray(column))
     missing = column.isna().to_numpy()
     numbers, words = parse(column)
     if missing.any() or np.isinf(numbers).any():
         raise checks.missing_target(missing | np.isinf(numbers), origin)
     if words.any() and task != "classification":
-        comma = checks.decimal_comma(column)
-        if comma is not None:
-            raise checks.written_with_commas(origin.target, comma)
+        if comma := checks.number_with_comma(column):
+            raise checks.written_with_commas(origin.target, *comma)
     mostly_numbers = words.any() and words.mean() < 0.5
     if words.any() and (task == "regression" or (task is None and mostly_numbers)):
         row = int(np.argmax(words))
@@ -239,10 +238,11 @@ def labels_or_numbers(
             'not a class label. Labels are text or integers; pass `task="regression"` for a '
             "quantity."
         )
-    # Integers are sorted as numbers, so that class 10 comes after class 9.
     keys = column.astype(str).str.strip() if words.any() else column
-    values, labels = np.unique(keys.to_numpy(), return_inverse=True)
-    return labels.astype(np.int64), [_class_name(value) for value in values]
+    values, first, labels = np.unique(keys.to_numpy(), return_index=True, return_inverse=True)
+    # Integers are sorted as numbers, also as text, so that class 10 comes after class 9.
+    order = np.arange(len(values)) if words.any() else np.argsort(numbers[first], kind="stable")
+    return np.argsort(order)[labels].astype(np.int64), [_class_name(values[i]) for i in order]
 
 
 def _class_name(value: Any) -> str:

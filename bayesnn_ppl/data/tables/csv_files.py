@@ -28,7 +28,7 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
         with warnings.catch_warnings():
             # pandas warns, and drops cells, where a row is longer than the header.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            return pandas.read_csv(
+            table = pandas.read_csv(
                 path,
                 sep=delimiter,
                 header=0,
@@ -41,6 +41,10 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
                 compression=None,  # never by the file's name: what is packed has no limit
                 encoding="utf-8-sig",
             )
+        # pandas fills short rows with missing entries, so one shows in the last column.
+        if table[columns[-1]].isna().any():
+            _require_full_rows(path, delimiter, len(columns))
+        return table
     except UnicodeDecodeError as error:
         raise ValueError(
             f"The file `{path}` is not UTF-8 text (byte {error.start}). Save it as CSV in UTF-8."
@@ -54,6 +58,23 @@ def read_csv(path: Path, *, text: Sequence[str] = ()) -> pandas.DataFrame:
             "Every row must have as many cells as the header; put quotes around a cell that "
             "contains the delimiter."
         ) from error
+
+
+def _require_full_rows(path: Path, delimiter: str, cells: int) -> None:
+    """Refuse rows with fewer cells than the header; blank lines are skipped."""
+    limit = csv.field_size_limit(2**31 - 1)  # pandas has none
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            rows, line = csv.reader(handle, delimiter=delimiter, skipinitialspace=True), 1
+            for row in rows:
+                if len(row) < cells and (len(row) > 1 or "".join(row).strip()):
+                    raise csv.Error(
+                        f"line {line} has {len(row)} of {cells} cells, and which are absent is not "
+                        "known; an entry that is missing is written as an empty cell"
+                    )
+                line = rows.line_num + 1
+    finally:
+        csv.field_size_limit(limit)
 
 
 class TooLarge(ValueError):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas
 
 PARQUET = (".parquet", ".pq")
+_OWN_TEXT = r"-?(0|[1-9]\d*)(\.0*)?"  # of an integer, not 01 or +1
 _MISSING = "blank (also NA, null, None or ?), NaN or infinite (or beyond the range of float32)"
 
 
@@ -48,7 +49,8 @@ def load_table(
         drop: names of columns to leave out.
         task: "regression" or "classification". None infers it: classification for text, for
             booleans and for integers that are all 0 or 1; otherwise regression. Class names are
-            kept, in sorted order, and encoded as 0..K-1.
+            kept, in sorted order, and encoded as 0..K-1; "classification" keeps 01 and 1 of a CSV
+            file apart.
         test_fraction: share of the test rows.
         split: which seeded permutation, 0..19; see `uci_split_indices`.
         standardise: whether to map x, and y in regression, to mean 0 and standard deviation 1 of
@@ -66,8 +68,11 @@ def load_table(
         ImportError: if a Parquet file is given and pandas lacks an engine to read it.
     """
     path = Path(path)
+    table = read_table(path)
+    if task == "classification" and target in table.columns:
+        table[target] = _as_written(path, table[target])
     return from_frame(
-        read_table(path),
+        table,
         origin_of(path),
         Preparation(test_fraction, split, standardise),
         name=path.stem,
@@ -175,6 +180,15 @@ def from_frame(
     )
 
 
+def _as_written(path: Path, labels: pandas.Series[Any]) -> pandas.Series[Any]:
+    """Labels as text where they would be renamed or merged as numbers, such as 01 and 1."""
+    if path.suffix.lower() in PARQUET or labels.dtype.kind not in "iuf":
+        return labels
+    text = read_csv(path, text=[str(labels.name)])[labels.name].str.strip()
+    own = text.dropna().str.fullmatch(_OWN_TEXT).all() and text.nunique() == labels.nunique()
+    return labels if own else text
+
+
 def _without(
     table: pandas.DataFrame, drop: Sequence[str], target: str | None, origin: checks.Origin
 ) -> pandas.DataFrame:
@@ -213,6 +227,7 @@ def _read_parquet(path: Path) -> pandas.DataFrame:
         # By its shape, since what it holds is packed: a billion equal numbers take a few bytes.
         require_room(path, 8 * said.num_rows * said.num_columns)
         table = pandas.read_parquet(path)
+        noted = (said.schema.to_arrow_schema().pandas_metadata or {}).get("columns", [])
     except TooLarge:
         raise
     except ImportError as error:
@@ -227,7 +242,11 @@ def _read_parquet(path: Path) -> pandas.DataFrame:
         ) from error
     columns = [str(column) for column in table.columns]
     checks.check_columns(columns, f"The file `{path}`", "Rename or remove them.")
-    return table.set_axis(columns, axis=1).reset_index(drop=True)
+    table = table.set_axis(columns, axis=1).reset_index(drop=True)
+    # Of categories Parquet keeps those of text alone; pandas notes where numbers are categories.
+    marked = {column["name"] for column in noted if column["pandas_type"] == "categorical"}
+    found = [name for name in columns if name in marked and table[name].dtype.kind in "biuf"]
+    return table.astype(dict.fromkeys(found, "category"))
 
 
 def origin_of(path: Path, target: str | None = None) -> checks.Origin:

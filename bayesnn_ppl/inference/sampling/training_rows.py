@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.arrays import check_array, check_targets, same_index
 from bayesnn_ppl.data.streaming.streams import Stream, StreamedColumn
 from bayesnn_ppl.inference.kernels.common.model_kernel import needs_all_rows
 from bayesnn_ppl.inference.sampling.streamed_blocks import BlockShape
@@ -32,6 +32,7 @@ def open_rows(
     stream = _stream_of(x, y)
     if stream is not None:
         return StreamedRows(*_first_rows(stream, kernel, init, float64=float64), stream)
+    same_index(x, y)
     return HeldRows(
         check_array(x, "x", float64=float64),
         check_targets(y, "y", float64=float64),

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bayesnn_ppl.core.arguments import integer
-from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.arrays import check_array, check_targets, same_index
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.training.checkpoints import TrainingRecord
 from bayesnn_ppl.modeling.contract import ModelSummary, inspect_model
@@ -78,6 +78,7 @@ class Problem:
                 does not keep the contract.
         """
         seed = integer(seed, "`seed`", at_least=0, below=2**32)
+        same_index(x, y)
         x, y = check_array(x, "x", float64=float64), check_targets(y, "y", float64=float64)
         with arithmetic(float64=float64):
             summary = inspect_model(model, x, y, all_rows=all_rows)

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas
 import pytest
 
 from bayesnn_ppl.data import load_csv, read_features, uci_split_indices
@@ -58,6 +59,9 @@ def test_regression_from_any_delimiter(path, delimiter):
         ([0, 1] * 15, None, ("0", "1")),
         ([1, 10, 9] * 10, "classification", ("1", "9", "10")),
         (["1.0", "2.0"] * 15, "classification", ("1", "2")),
+        (["01", "1", "2"] * 10, "classification", ("01", "1", "2")),
+        (["100", "007 ", "20"] * 10, "classification", ("007", "20", "100")),
+        (["TRUE", "False"] * 15, "classification", ("False", "True")),
         ([1, 2, 3] * 10, None, None),
         ([0, 1] * 15, "regression", None),
         ([0.5, 1.5] * 15, None, None),
@@ -75,7 +79,8 @@ def test_the_task_follows_the_target(path, cells, task, names):
         np.testing.assert_allclose(dataset.test.y, expected)
     else:
         found = [names[label] for label in dataset.test.y]
-        assert found == [str(cell).removesuffix(".0") for cell in expected]
+        written = [str(cell).strip().removesuffix(".0") for cell in expected]
+        assert found == [cell.title() if cell.isupper() else cell for cell in written]
 
 
 def test_what_spreadsheets_write_is_understood(path):
@@ -121,7 +126,9 @@ def test_bad_tables_are_refused(path, case):
         (b"a,b,a\n1,2,3\n", "several columns of one name: `a`"),
         (b"a,price\n" + b"1,2\n" * 5 + b"1,2,3\n" + b"1,2\n" * 9, "not a regular table"),
         (b"a,price\n" + b"1,2,9\n" * 20, "not a regular table"),
-        (b"a,b,price\n" + b"1,2,3\n" * 12 + b"1,2\n", "`price`.* in 1 of 13 rows.*row 13"),
+        (b"a,b,price\n" + b"1,2,3\n" * 12 + b"1,2,\n", "`price`.* in 1 of 13 rows.*row 13"),
+        (b"price,a,b\n" + (b"1,2,3\n" * 9 + b"1,2\n") * 3, "line 11 has 2 of 3 cells.*empty cell"),
+        (b'\nprice;a\n\n"1";2\n \n"x\ny";2\r\n1\n' + b"1;2\n" * 9, "line 8 has 1 of 2 cells"),
         (b"a,price\n\xff\xfe,1\n", "not UTF-8"),
         (b"a;price\n" + b"1,5;2\n2,5;3\n" * 6, "`a` .*comma, such as '1,5'.*decimals with a point"),
     ],
@@ -130,6 +137,39 @@ def test_malformed_files_are_refused(path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_csv(path, target="price")
+
+
+@pytest.mark.parametrize("column", ["size", "price"])
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["950", "1,000", "1,037"], "such as '1,000'.*thousands separators.*thousands=\",\""),
+        (["950.5", "-1,234,567", "1,000.25"], "such as '-1,234,567'.*thousands=\",\""),
+        (["1,000", "1,5"], 'a decimal comma, such as \'1,000\'.*sep=";", decimal=","'),
+        (["0,125", "12,500"], "a decimal comma, such as '0,125'"),
+        (["1250,125", "12,500"], "a decimal comma, such as '1250,125'"),
+    ],
+)
+def test_commas_of_thousands_and_decimals_are_told_apart(path, column, cells, words):
+    rows = [[cells[i % len(cells)], str(i)] for i in range(30)]
+    names = [column, "price" if column == "size" else "size"]
+    lines = [",".join(f'"{cell}"' for cell in row) for row in [names, *rows]]
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=f"column `{column}` of .*{words}") as caught:
+        load_csv(path, target="price")
+    assert ("thousands=" in words) == ("thousands=" in str(caught.value))
+    if "thousands=" in words:
+        advice = str(caught.value).partition("without: `")[2].partition("`")[0]
+        again = eval(advice, {"file": path, "pandas": pandas})
+        assert again[column].tolist() == [float(row[0].replace(",", "")) for row in rows]
+
+
+def test_gaps_at_the_end_of_rows_are_no_short_rows(path):
+    word = "w" * 200_000  # more than a cell of Python's csv module may have
+    rows = [f'"{word},\n",{i},{i if i % 3 else ""}' for i in range(30)]
+    path.write_text("\n\n".join(["word,price,age", *rows, " ", ""]))
+    data = load_csv(path, target="price", drop=["word"])
+    assert data.feature_names == ("age", "age is missing")
 
 
 def test_missing_files_are_refused(path, tmp_path):

@@ -145,6 +145,8 @@ def test_new_rows_without_a_column():
         ([None] * ROWS, "no entry in any training row of 1 of 6 feature columns: `new`"),
         ([f"Mr {i}" for i in range(ROWS)], r"`new` \(180 different ones\).*drop=\[\"new\"\]"),
         (["one"] * ROWS, "constant.*`new=one`"),
+        (["2021-03-01"] * ROWS, "constant over .* in 1 of 6 feature columns: `new`.*Drop these"),
+        ([None, "2021-03-01"] * 100, "constant over .* in 1 of 6 feature columns: `new`"),
         (pd.to_timedelta(np.arange(ROWS), "D"), "`new`.*durations as a number"),
         (["1,5", "2,5"] * 100, "decimal comma, such as '1,5'"),
         (["none", *range(1, ROWS)], "text in 1 of 3 columns of numbers: `new` .'none' at row 0"),
@@ -153,6 +155,12 @@ def test_new_rows_without_a_column():
 def test_columns_that_say_nothing_are_refused(column, words):
     with pytest.raises(ValueError, match=words):
         from_arrays(FRAME.assign(new=column), Y)
+
+
+def test_a_date_that_is_the_only_feature_and_constant_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("when,y\n" + "".join(f"2021-03-01,{y}\n" for y in range(20)))
+    with pytest.raises(ValueError, match=r"t\.csv` is constant over the 18 training rows.*`when`"):
+        load(tmp_path / "t.csv", target="y")
 
 
 def test_it_is_plain_values():
@@ -181,3 +189,21 @@ def test_files_are_read_as_frames_are(tmp_path):
     new.to_csv(tmp_path / "new.csv", index=False)
     x = read_features(tmp_path / "new.csv", data.feature_names, encoding=data.encoding)
     assert x[:, -2:].sum(axis=1).tolist() == [1] * len(new)
+
+
+def test_numbers_that_are_marked_as_categories_are_so_in_parquet_files_too(tmp_path):
+    three, path = np.arange(ROWS) % 3, tmp_path / "t.parquet"
+    gaps = [None if i == 0 else i for i in three]
+    marked = pd.DataFrame({"code": three, "gaps": gaps, "alone": three == 1}, dtype="category")
+    frame = marked.assign(age=RNG.normal(size=ROWS), grade=pd.Categorical(three % 2))
+    frame.to_parquet(path)
+    data = load(path, target="age", standardise=False)
+    same = from_arrays(frame, "age", standardise=False)
+    assert data.feature_names[:5] == ("code=0", "code=1", "code=2", "gaps=1", "gaps=2")
+    assert data.encoding == same.encoding and data.sha256 == same.sha256
+    x = read_features(path, data.feature_names, encoding=data.encoding)
+    np.testing.assert_array_equal(x[TRAIN].astype(np.float32), data.train.x)
+    # As a target, numbers are what they were.
+    assert load(path, target="grade").class_names == ("0", "1")
+    assert load(path, target="code").task == "regression"
+    assert load(path, target="code", task="classification").class_names == ("0", "1", "2")
