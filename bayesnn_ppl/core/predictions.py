@@ -127,6 +127,18 @@ def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
         return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
 
 
+def scored_rows(prediction: Any, y: Any, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The rows (N,) that an average of log scores is over: those that are not masked whole.
+
+    A masked row has the log density 0, whatever the draws. So has a censored row that is certain,
+    which says as little.
+    """
+    if prediction.task != "regression" or not hasattr(prediction, "exact"):
+        return np.ones(len(scores), bool)
+    exact = np.asarray(prediction.exact(y)).reshape(len(scores), -1).any(axis=1)
+    return exact | ~np.isclose(scores, 0.0, atol=1e-5)  # an average of zeros may be rounded
+
+
 def exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """The targets that are neither masked nor censored, in the data's units, and which they are."""
     target = np.asarray(prediction.y(y))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bayesnn_ppl import references
 from bayesnn_ppl.conformal import split
 from bayesnn_ppl.core.arguments import integer, near_misses, strict_switches
-from bayesnn_ppl.core.predictions import Predicted, log_scores, same_rows
+from bayesnn_ppl.core.predictions import Predicted, log_scores, same_rows, scored_rows
 from bayesnn_ppl.metrics.calibration import Variant, require_variant
 from bayesnn_ppl.metrics.conformal_scores import check_calibration, pair, scores_by_level
 from bayesnn_ppl.metrics.evaluation import evaluate
@@ -97,6 +97,8 @@ def compare(
     most = [p.prediction for p in (*known.values(), other) if isinstance(p, Predicted)]
     samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
     scored = {name: log_scores(p.prediction, y) for name, p in known.items()}
+    counted = [scored_rows(p.prediction, y, scored[name]) for name, p in known.items()]
+    scored = {name: each[np.all(counted, axis=0)] for name, each in scored.items()}
     best = max(scored, key=lambda name: np.nan_to_num(scored[name].mean(), nan=-np.inf))
     lines = {}
     for name, posterior in posteriors.items():
@@ -123,7 +125,7 @@ def compare(
     order = sorted(lines, key=lambda name: np.nan_to_num(lines[name]["nll"], nan=np.inf))
     return Comparison(
         task=task,
-        rows=len(y),
+        rows=int(np.all(counted, axis=0).sum()),
         reference=None if other is None else named,
         lines={name: lines[name] for name in order},
         log_scores={name: scored[name] for name in order},

@@ -1,12 +1,13 @@
 """All scores of a posterior on held-out data, in the data's units."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bayesnn_ppl.conformal import Calibrated, split
-from bayesnn_ppl.core.predictions import exact_targets, log_scores, same_rows
+from bayesnn_ppl.core.predictions import exact_targets, log_scores, same_rows, scored_rows
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.class_scores import (
     ClassScore,
@@ -162,7 +163,9 @@ def _regression(
     prediction: Any, y: Any, target: Any, exact: Any, intervals: Sequence[float], samples: int
 ) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
-    scores = {"nll_mixture": float(-log_scores(prediction, y).mean())}
+    each = log_scores(prediction, y)
+    each = each[scored_rows(prediction, y, each)]
+    scores = {"nll_mixture": float(-each.mean()) if len(each) else math.nan}
     if not exact.any():
         return scores
     mean, variance = mean[exact], np.asarray(prediction.variance)[exact]

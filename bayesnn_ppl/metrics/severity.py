@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesnn_ppl.core.predictions import exact_targets, far_inputs_expected, log_scores
+from bayesnn_ppl.core.predictions import (
+    exact_targets,
+    far_inputs_expected,
+    log_scores,
+    scored_rows,
+)
 from bayesnn_ppl.metrics.calibration import Variant, expected_calibration_error, require_variant
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
 
@@ -92,4 +97,5 @@ def _scores(prediction: Any, y: Any, variant: Variant) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
     target, exact = exact_targets(prediction, y, mean.shape)
     error = {"rmse": rmse(mean[exact], target)} if exact.any() else {}
-    return error | {"nll_mixture": float(-log_scores(prediction, y).mean())}
+    each = log_scores(prediction, y)
+    return error | {"nll_mixture": float(-each[scored_rows(prediction, y, each)].mean())}

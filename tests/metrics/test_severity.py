@@ -71,7 +71,7 @@ def test_missing_targets_have_no_error():
     masked = np.where(known, y, 1e6)
     table = by_severity(SimpleNamespace(predict=numbers), {("shift", 2): (y + 2)[:, None]}, masked)
     np.testing.assert_allclose(table["rmse"], [2], atol=1e-12)
-    np.testing.assert_allclose(table["nll_mixture"], [1], atol=1e-12)
+    np.testing.assert_allclose(table["nll_mixture"], [2], atol=1e-12)
 
 
 def test_refusals():

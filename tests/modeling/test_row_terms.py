@@ -120,3 +120,21 @@ def test_leave_one_out_is_refused_where_its_weights_would_be_wrong(rows, model, 
         bnn.metrics.loo(run)
     with pytest.warns(UserWarning, match="ArviZ's leave-one-out would be wrong"):
         run.with_groups("log_likelihood")
+
+
+def test_masked_rows_count_in_no_score(rows):
+    """Half of the rows say nothing, so scores are those of the others, from memory or recorded."""
+    x, y = rows
+    model = linear(around=lambda x: handlers.mask(mask=x[:, 0] > 0))
+    kernel = bnn.kernels.HMC(model, num_leapfrogs=5)
+    how = {"warmup": 50, "draws": 50, "chains": 2, "progress": False}
+    run = bnn.sample(kernel, x, y, keep=bnn.Keep(probe=(x, y)), **how)
+    known = x[:, 0] > 0
+    assert 10 < known.sum() < 30
+    expected = bnn.metrics.evaluate(run, x[known], y[known])
+    for scores in (bnn.metrics.evaluate(run, x, y), bnn.metrics.evaluate(run)):
+        for name in ("rmse", "nll_mixture", "nll_moment_matched"):
+            assert scores[name] == pytest.approx(expected[name], rel=1e-4), name
+    compared = bnn.metrics.compare({"a": run, "b": run}, x, y, diagnose=False)
+    assert compared.rows == known.sum()
+    assert compared.lines["a"]["nll"] == pytest.approx(expected["nll_mixture"], rel=1e-4)
