@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bayesnn_ppl.cli.app import COMMANDS, METHODS, app_for
-from bayesnn_ppl.cli.shared.output import note, print_error
+from bayesnn_ppl.cli.shared.output import note, print_error, standard_output
 from bayesnn_ppl.core.arguments import near_misses
 from bayesnn_ppl.core.compilation_cache import is_about_an_entry, keep_compiled_programs
 
@@ -118,7 +118,10 @@ def _refuse(command: str, sentence: str) -> NoReturn:
 def _run(call: Callable[[], int], output: Any) -> int:
     full = output.traceback or os.environ.get("BAYESNN_TRACEBACK", "") not in ("", "0")
     try:
-        return call()
+        status = call()
+        with standard_output():  # here a full disk is one line; at the interpreter's end it is not
+            sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print_error("Interrupted before the job was done.")
     except BrokenPipeError:

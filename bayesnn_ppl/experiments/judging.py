@@ -34,7 +34,9 @@ def judge_run(made: Made, *, diagnose: bool = True) -> Judged:
     try:
         diagnosis = scores = None
         if diagnose and (weights or probe is not None):
-            diagnosis = posterior.diagnose(held_out(made.dataset)[0] if weights else None)
+            # Few draws with weights would say less of the chains than all draws at the probe.
+            at_probe = posterior.knows_more_at_probe
+            diagnosis = posterior.diagnose(None if at_probe else held_out(made.dataset)[0])
         if diagnosis is not None:  # for `bayesnn runs`, and for readers without the model
             _write(folder / "diagnosis.json", diagnosis)
         if len(made.dataset.test) and (weights or probe is not None):

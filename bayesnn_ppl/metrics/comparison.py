@@ -108,7 +108,8 @@ def compare(
         if diagnose and hasattr(posterior, "diagnose"):
             status = "a selection"
             if not run.get("selection"):
-                status = posterior.diagnose(None if known[name].recorded else x).status
+                more = known[name].recorded or getattr(posterior, "knows_more_at_probe", False)
+                status = posterior.diagnose(None if more else x).status
         lines[name] = {
             "method": run.get("kernel"),
             **_likelihoods(scored[name], scored[best]),

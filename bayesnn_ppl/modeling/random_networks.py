@@ -252,7 +252,7 @@ def declared_parameters(trace: Mapping[str, Any]) -> set[str]:
             text(path, simple=True, separator=".") if flax else text(path)[1:]: leaf
             for path, leaf in leaves
         }
-        given = [name for name in names if f"{network}/{name}" in trace]
+        given = [n for n in names if isinstance(names[n], ParamShape) or f"{network}/{n}" in trace]
         for parameter, leaf in names.items():
             if parameter not in given:
                 raise ValueError(

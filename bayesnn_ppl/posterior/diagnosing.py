@@ -49,8 +49,9 @@ def diagnose_posterior(
     draws = posterior.draws
     if not functions and not draws:
         raise ValueError(
-            "The run kept the moments of its weights and nothing to judge convergence by. "
-            'Sample with probe inputs, `Keep(weights="moments", probe=(x, y))`.'
+            "The run kept no draws of its weights and nothing to judge convergence by: it kept "
+            "their moments, or ended before the first draw of `Keep(every=...)`. Sample with "
+            "probe inputs, `Keep(probe=(x, y))`."
         )
     kernel = run.get("kernel_settings", {})
     kernel = kernel.get("inner_kernel", {}) | kernel

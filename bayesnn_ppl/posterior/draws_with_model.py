@@ -144,7 +144,8 @@ def components_at(
             "The run kept no weights, and predictions at new inputs need them. At its probe inputs "
             "`predict()`, `function_values()` and `diagnose()` need no inputs."
             if posterior.probe is not None
-            else "The run kept the moments of its weights alone, and predictions need draws."
+            else "The run kept no draws of its weights, and predictions need them: it kept their "
+            "moments, or ended before the first draw of `Keep(every=...)`."
         )
     if run.get("local"):
         raise ValueError(

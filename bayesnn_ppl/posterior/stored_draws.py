@@ -123,8 +123,19 @@ class StoredDraws:
 
     @property
     def has_weights(self) -> bool:
-        """Whether the run kept draws of its weights."""
-        return "posterior" in self.tree.children
+        """Whether the run kept draws of its weights, and did not end before the first of them."""
+        return self.kept_draws > 0
+
+    @property
+    def kept_draws(self) -> int:
+        """Of how many draws of each chain the weights were kept."""
+        group = self.tree.children.get("posterior")
+        return 0 if group is None else int(group.sizes.get("draw", 1))
+
+    @property
+    def knows_more_at_probe(self) -> bool:
+        """Whether function values at probe inputs were kept of more draws than weights were."""
+        return self.probe is not None and self.kept_draws < int(self.provenance["draws"])
 
     @property
     def draws(self) -> dict[str, np.ndarray]:

@@ -1,16 +1,20 @@
 """`diagnose`, `evaluate` and `predict` on saved runs."""
 
 import csv
+import errno
 import io
 import json
+import os
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.cli import main
-from tests.cli.conftest import write_csv
+from tests.cli.conftest import TINY, write_csv
+from tests.marks import checked
 
 
 def raw_table(name, rows):
@@ -88,6 +92,75 @@ def test_evaluate_a_file(linear_run, here, capsys):
     mean = np.array([float(row["mean"]) for row in rows])
     assert shown["rows"] == 5
     assert shown["rmse"] == pytest.approx(np.sqrt(np.mean((mean - y) ** 2)), rel=1e-3)
+
+
+def test_scores_of_rows_that_trained_the_run_are_said_to_be_too_good(linear_run, here, capsys):
+    data = bnn.data.load("diabetes", standardise=False)
+    x, y = (np.concatenate(parts)[:500] for parts in zip(data.test, data.train, strict=True))
+    columns = dict(zip(data.feature_names, x.T, strict=True))
+    write_csv(here / "all.csv", {**columns, data.target_name: np.asarray(y)})
+    assert main(["evaluate", str(linear_run), "--data", "all.csv", "--json"]) == 0
+    shown = capsys.readouterr()
+    rows = json.loads(shown.out)["rows"]
+    assert "warning: " in shown.err
+    assert f"{rows - 44} of the {rows} rows trained the posterior" in shown.err
+    write_csv(here / "new.csv", raw_table("diabetes", None))
+    for data in ("new.csv", "diabetes"):
+        assert main(["evaluate", str(linear_run), "--data", data]) == 0
+        assert "trained the posterior" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_set_is_not_a_table_of_the_same_name(renamed, here, capsys):
+    """A run on one's own `diabetes.csv` is scored on the set `diabetes` where that fits it."""
+    columns = raw_table("diabetes", 30)
+    if renamed:
+        columns = {f"my {name}" if name == "age" else name: v for name, v in columns.items()}
+    write_csv(here / "diabetes.csv", columns)
+    line = "sample hmc linear --data diabetes.csv --target".split()
+    assert main([*line, "disease progression", "--out", "own", "--quiet", *TINY]) == 0
+    capsys.readouterr()
+    if renamed:
+        assert main(["evaluate", "own", "--data", "diabetes"]) == 1
+        assert (
+            f"the run's data `{here / 'diabetes.csv'}`: it lacks `my age`"
+            in capsys.readouterr().err
+        )
+        return
+    assert "the 44 test rows of diabetes" in printed(
+        capsys, "evaluate", "own", "--data", "diabetes"
+    )
+    assert len(json.loads(printed(capsys, "predict", "own", "--data", "diabetes", "--json"))) == 44
+
+
+@pytest.mark.parametrize(
+    "typed",
+    checked([("predict", "1"), ("evaluate", ""), ("predict", ""), ("predict --json", "1")]),
+)
+def test_a_full_disk_under_standard_output_is_named(linear_run, here, typed):
+    write_csv(here / "one.csv", raw_table("diabetes", 1))
+    command, unbuffered = typed
+    word, *more = command.split()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            ["bayesnn", word, str(linear_run), "--data", "one.csv", *more],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == 1
+    assert "error: Standard output cannot be written to: No space left on device." in done.stderr
+    assert done.stderr.count("No space") == 1
+
+
+def test_a_full_disk_under_out_is_named(linear_run, here, capsys, monkeypatch):
+    def full(handle, columns):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("bayesnn_ppl.cli.commands.predict._write_csv", full)
+    assert main(["predict", str(linear_run), "--out", "out.csv"]) == 1
+    assert "`out.csv` cannot be written to: No space left on device." in capsys.readouterr().err
 
 
 def test_predict_is_in_the_datas_units(linear_run, posterior, capsys):

@@ -38,12 +38,41 @@ def test_a_run_without_weights_is_diagnosed_scored_and_resumed(tmp_path, capsys)
     assert main(["evaluate", str(run)]) == 0
     assert "12 test rows of diabetes that the run kept" in capsys.readouterr().out
     assert main(["predict", str(run)]) == 1
-    assert "kept no weights" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "kept no weights" in refused and "Computing" not in refused
+
+
+def test_weights_of_few_draws_are_judged_by_the_functions_of_all(tmp_path, capsys):
+    run = tmp_path / "run"
+    line = f"sample hmc linear --keep-every 10 --probe-rows 12 --out {run} --quiet --json"
+    assert main([*line.split(), *TINY]) == 0
+    judged = json.loads(capsys.readouterr().out)["diagnosis"]
+    assert judged == json.loads(bnn.load(run).diagnose().to_json())
+    assert judged["sampler"]["draws"] == judged["sampler"]["recorded_draws"] == 20
+    assert main(["diagnose", str(run), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == judged and "Computing" not in shown.err
+    assert main(["evaluate", str(run)]) == main(["predict", str(run)]) == 0
+    assert capsys.readouterr().err.count("Computing what 2 × 2 draws predict") == 2
+    assert main(["diagnose", str(run), "--data", "diabetes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sampler"]["draws"] == 2
+
+
+def test_few_kept_weights_without_an_accept_step_are_judged_with_temperatures(tmp_path, capsys):
+    run = tmp_path / "run"
+    line = f"sample sgld linear --batch-size 64 --keep-every 5 --probe-rows 12 --out {run} --quiet"
+    how = "--step-size 1e-4 --warmup 20 --draws 20 --chains 2"
+    assert main([*line.split(), *how.split()]) == 0
+    assert "temperatures" in capsys.readouterr().out
+    assert main(["diagnose", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sampler"]["draws"] == 20 and found["temperatures"] is not None
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("--draws 20 --keep-every 50", "makes 20, so none would be kept"),
         ("--keep functions --probe-rows 0", "--probe-rows 0"),
         ("--keep moments --keep-every 2", "keeps none"),
         ("--keep some", "--keep"),

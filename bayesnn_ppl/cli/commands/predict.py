@@ -12,7 +12,7 @@ import bayesnn_ppl as bnn
 from bayesnn_ppl import conformal, storage
 from bayesnn_ppl.cli.commands.reading import RUN, calibration_rows, opened
 from bayesnn_ppl.cli.shared.options import Command, Output, calibration_table, model_file
-from bayesnn_ppl.cli.shared.output import note, print_json
+from bayesnn_ppl.cli.shared.output import note, print_json, standard_output
 from bayesnn_ppl.core.wording import json_text
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.models.user_models import failures_named
@@ -137,9 +137,13 @@ def run_predict(run: str, *, settings: PredictSettings, output: Output) -> int:
         if output.json:
             print_json(_records(columns))
         else:
-            _write_csv(sys.stdout, columns)
+            with standard_output():
+                _write_csv(sys.stdout, columns)
         return 0
-    with out.open("w", newline="", encoding="utf-8") as handle:
+    with (
+        storage.writing_to(out, lambda: "Choose another file with --out."),
+        out.open("w", newline="", encoding="utf-8") as handle,
+    ):
         if output.json:
             handle.write(json_text(_records(columns)))
         else:

@@ -7,8 +7,8 @@ from typing import Any
 import bayesnn_ppl as bnn
 from bayesnn_ppl import storage
 from bayesnn_ppl.cli.shared.options import Argument, Command, Output, calibration_table, model_file
-from bayesnn_ppl.cli.shared.output import note, paragraph, print_json
-from bayesnn_ppl.conformal.calibrating import require_new_rows
+from bayesnn_ppl.cli.shared.output import note, paragraph, print_error, print_json
+from bayesnn_ppl.conformal.calibrating import repeated, require_new_rows
 from bayesnn_ppl.settings.declaring import setting, switch
 from bayesnn_ppl.settings.models.user_models import failures_named
 from bayesnn_ppl.settings.saved.hmc_references import reference_of
@@ -71,27 +71,30 @@ class EvaluateSettings:
 def opened(folder: Path, model: str | None) -> tuple[Run, Any, Path | None]:
     """As `open_posterior`, and a word on what is computed then."""
     run, posterior, path = open_posterior(folder, model)
-    made = posterior.provenance
-    note(
-        f"Computing what {made['chains']} × {made['draws']} draws predict. The first time this "
-        "compiles, which can take half a minute."
-    )
+    if posterior.has_weights:
+        shape = f"{posterior.provenance['chains']} × {posterior.kept_draws}"
+        note(
+            f"Computing what {shape} draws predict. The first time this compiles, which can take "
+            "half a minute."
+        )
     return run, posterior, path
 
 
 def _judged(
-    folder: Path, model: str | None, *rows: str | None
+    folder: Path, model: str | None, *rows: str | None, diagnosed: bool = False
 ) -> tuple[Run, Any, Path | None, bool]:
     """As `opened`, and whether the run is judged by what it kept at its probe inputs.
 
     So it is where a model of the user's own is not given, or no weights were kept, unless other
-    `rows` have to be predicted.
+    `rows` have to be predicted. Convergence is judged so where weights of few draws were kept, if
+    no temperatures are needed.
     """
     run = open_run(folder)
     posterior = bnn.load(folder)
     without = "zoo" not in run.model and model is None
     known = all(row is None for row in rows) and posterior.probe is not None
-    if known and (without or not posterior.has_weights):
+    few = posterior.knows_more_at_probe and posterior.provenance.get("accept_step")
+    if known and (without or not posterior.has_weights or (diagnosed and few)):
         return run, posterior, None, True
     return *opened(folder, model), False
 
@@ -105,13 +108,14 @@ def _probe_label(run: Run, posterior: Any) -> str:
 def run_diagnose(run: str, *, settings: DiagnoseSettings, output: Output) -> int:
     """Print the diagnosis; with --check the exit status says what it is, see `CHECKED`."""
     folder = storage.fetched(run)
-    of, posterior, path, recorded = _judged(folder, settings.model, settings.data)
-    if recorded:
-        diagnosis, label = posterior.diagnose(), _probe_label(of, posterior)
+    of, posterior, path, recorded = _judged(folder, settings.model, settings.data, diagnosed=True)
+    if recorded or (settings.data is None and posterior.knows_more_at_probe):
+        x, label = None, _probe_label(of, posterior)
     else:
         x, label = inputs(of, settings.data)
-        with failures_named(path):
-            diagnosis = posterior.diagnose(x, data=_judging_rows(of, posterior))
+    with failures_named(path):
+        rows = None if recorded else _judging_rows(of, posterior)
+        diagnosis = posterior.diagnose(x, data=rows)
     if settings.data is None:
         keep_diagnosis(folder, diagnosis)
     if output.json:
@@ -153,6 +157,16 @@ def calibration_rows(run: Run, posterior: Any, table: str) -> tuple[Any, Any, st
     return x, y, label
 
 
+def _warn_of_training_rows(train: tuple[Any, Any] | None, x: Any, y: Any) -> None:
+    again = 0 if train is None else repeated(train, (x, y))
+    if again:
+        print_error(
+            f"{again} of the {len(y)} rows trained the posterior, which fits them better than new "
+            "rows, so the scores are too good. Give rows that it has not seen.",
+            kind="warning",
+        )
+
+
 def run_evaluate(run: str, *, settings: EvaluateSettings, output: Output) -> int:
     """Print the scores."""
     folder = storage.fetched(run)
@@ -164,6 +178,8 @@ def run_evaluate(run: str, *, settings: EvaluateSettings, output: Output) -> int
         label = _probe_label(of, posterior)
     else:
         x, y, label = inputs_and_targets(of, settings.data)
+        if settings.data is not None:
+            _warn_of_training_rows(training_rows(of, posterior), x, y)
         # It knows the rows that the run was made for, in their order.
         reference = reference_of(of) if settings.data is None else None
         calibration = None

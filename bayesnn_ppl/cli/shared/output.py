@@ -1,14 +1,16 @@
 """What goes to the screen: results to stdout, everything else to stderr."""
 
+import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from bayesnn_ppl.core.wording import json_text
 
-__all__ = ["note", "paragraph", "print_error", "print_json", "table"]
+__all__ = ["note", "paragraph", "print_error", "print_json", "standard_output", "table"]
 
 WIDTH = 88
 # How the library's Python options are written in a shell.
@@ -73,4 +75,21 @@ def table(
 
 def print_json(value: Any) -> None:
     """`value` to stdout as strict JSON; numbers that are not finite become null."""
-    print(json_text(value))
+    with standard_output():
+        print(json_text(value))
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Say of a write to stdout that fails what failed, in an OSError; a reader may leave."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer must not fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(
+            f"Standard output cannot be written to: {error.strerror}. Send it to another place, "
+            "such as a file on a disk with space."
+        ) from error

@@ -202,10 +202,11 @@ def written_with_commas(where: str, cell: str, thousands: bool) -> ValueError:
     if thousands:
         return ValueError(
             f"{where} has numbers with commas, such as {cell!r}, which are read as text; they may "
-            'be thousands separators. Write numbers without: `pandas.read_csv(file, thousands=",")`'
-            " reads a file with commas between its cells as it is, and `to_csv(file, index=False)` "
-            'of that writes it so. If they are decimal commas, use `decimal=","` instead, and '
-            '`sep=";"` where semicolons are between the cells.'
+            "be thousands separators. Write them without commas: "
+            '`pandas.read_csv(file, thousands=",")` reads a file with commas between its cells as '
+            "it is, and `to_csv(file, index=False)` of that writes it so. If they are decimal "
+            'commas, use `decimal=","` instead, and `sep=";"` where semicolons are between the '
+            "cells."
         )
     return ValueError(
         f"{where} has numbers with a decimal comma, such as {cell!r}, which are read as text. "

@@ -249,8 +249,9 @@ def _checked(group: Mapping[str, ArrayLike], what: str, axes: int | None = None)
 def _counts(values: Mapping[str, NDArray], weights: Mapping[str, NDArray]) -> dict[str, int]:
     """Chains, draws that functions are judged on, and draws that the run recorded."""
     judged = next(iter((values or weights).values())).shape
-    recorded = next(iter((weights or values).values())).shape
-    return {"chains": judged[0], "draws": judged[1], "recorded_draws": recorded[1]}
+    # Either may be of every k-th draw only.
+    recorded = max(array.shape[1] for array in (*values.values(), *weights.values()))
+    return {"chains": judged[0], "draws": judged[1], "recorded_draws": recorded}
 
 
 def _odd_chains(

@@ -14,7 +14,7 @@ from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.fitting.approximation import Approximation
 from bayesnn_ppl.inference.fitting.on_workers import check_fit_on_workers, members_of
 from bayesnn_ppl.inference.fitting.prepared_fit import Fit
-from bayesnn_ppl.inference.runtime.keep import Keep, check_keep, check_memory
+from bayesnn_ppl.inference.runtime.keep import Keep, check_every, check_keep, check_memory
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.training.problem import Problem
@@ -172,10 +172,12 @@ def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] |
     keep, probe = check_keep(
         inputs.keep, problem.model, summary, problem.x, on_disk=inputs.on_disk, float64=float64
     )
+    draws = getattr(approximation, "draws", 1)
+    check_every(keep, draws)
     check_memory(
         summary,
         chains=members_of(approximation),
-        draws=getattr(approximation, "draws", 1),
+        draws=draws,
         float64=float64,
         instead=f"Give {type(approximation).__name__} fewer `draws`.",
     )

@@ -19,7 +19,15 @@ from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.posterior.posterior import Posterior
 from bayesnn_ppl.storage import GROUPS, RunFolder, variable_names
 
-__all__ = ["Keep", "Probe", "check_keep", "check_memory", "rounded", "with_kept_groups"]
+__all__ = [
+    "Keep",
+    "Probe",
+    "check_every",
+    "check_keep",
+    "check_memory",
+    "rounded",
+    "with_kept_groups",
+]
 
 type Weights = Literal["all", "moments", "none"]
 
@@ -189,6 +197,16 @@ def check_keep(
     return keep, Probe(x, y.astype(np.int32) if summary.discrete else y)
 
 
+def check_every(keep: Keep, draws: int) -> None:
+    """Raise ValueError where `draws` draws of each chain end before the first kept one."""
+    if keep.every > draws:
+        raise ValueError(
+            f"`Keep(every={keep.every})` keeps the weights of one draw in {keep.every}, and each "
+            f"chain makes {draws}, so none would be kept. Leave `every` out, or give at most the "
+            "number of draws."
+        )
+
+
 def check_memory(
     summary: ModelSummary, *, chains: int, draws: int, float64: bool, instead: str
 ) -> None:
@@ -217,8 +235,11 @@ def rounded(array: np.ndarray) -> np.ndarray:
 def with_kept_groups(
     posterior: Posterior, keep: Keep, folder: RunFolder | None = None
 ) -> Posterior:
-    """The posterior with the groups that `keep` asks for, in the folder of the run too."""
-    if not keep.groups:
+    """The posterior with the groups that `keep` asks for, in the folder of the run too.
+
+    They are made from the weights, which a run that ends before its first kept draw has not.
+    """
+    if not keep.groups or not posterior.has_weights:
         return posterior
     found = posterior.with_groups(*keep.groups)
     if folder is not None:

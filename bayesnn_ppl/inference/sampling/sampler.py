@@ -11,7 +11,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from bayesnn_ppl.core.arguments import integer, strict_switches, told_names
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.runtime.draw_writers import FolderSink, MemorySink
-from bayesnn_ppl.inference.runtime.keep import Keep, check_memory
+from bayesnn_ppl.inference.runtime.keep import Keep, check_every, check_memory
 from bayesnn_ppl.inference.runtime.reachable_targets import warn_beyond_prior
 from bayesnn_ppl.inference.sampling.clusters.gathering import execute_on_cluster
 from bayesnn_ppl.inference.sampling.execution import execute
@@ -157,6 +157,7 @@ def sample(
             on_disk=out is not None,
         )
     )
+    check_every(plan.keep, draws)
     warn_beyond_prior(kernel.model, plan.rows.x, plan.rows.y, plan.summary, float64=float64)
     if cluster is not None:
         check_cluster(kernel, plan.trainer, out, superchains)

@@ -136,14 +136,19 @@ class Subject:
         """The verdict, which needs draws or function values."""
         if self.fitted:
             return self.posterior.diagnose(self.x)
-        return self.posterior.diagnose(self.x, data=self._rows, gradients=self.gradients)
+        return self.posterior.diagnose(self._judged_at, data=self._rows, gradients=self.gradients)
+
+    @property
+    def _judged_at(self) -> Any:
+        """Where chains are judged: `x`; None, the probe inputs, if more draws are known there."""
+        return None if self.posterior.knows_more_at_probe else self.x
 
     @cached_property
     def functions(self) -> dict[str, np.ndarray]:
-        """What each draw's network says at the rows, name -> (chain, draw, N, ...)."""
+        """What each draw's network says where it is judged, name -> (chain, draw, N, ...)."""
         if self.inputs is None:
             return {}
-        return self.posterior.function_values(self.x)
+        return self.posterior.function_values(self._judged_at)
 
     @cached_property
     def prediction(self) -> Any:

@@ -109,7 +109,9 @@ def _dataset(run: Run, data: str | None, split: int | None) -> tuple[Any, bool]:
     else:
         chosen = run.data.get("split", 0) if split is None else split
         dataset = bnn.data.load(data, split=chosen, standardise=False)
-        if dataset.name == run.data_label and chosen == run.data.get("split"):
+        # A file of the user's own has a path there, though its stem be the name of a set.
+        name = (dataset.loaded_by or {}).get("name")
+        if name == run.data.get("name") and chosen == run.data.get("split"):
             return run.load_data(), True
     same_features(run, dataset, data)
     return dataset, False

@@ -221,7 +221,7 @@ def same_features(run: Run, dataset: Any, name: str) -> None:
         absent = [n for n in run.feature_names if n not in dataset.feature_names]
         raise ValueError(
             f"The data set `{name}` does not have the features of the run's data "
-            f"`{run.data_label}`"
+            f"`{run.data.get('name', run.data_label)}`"
             + (
                 f": it lacks {', '.join(f'`{n}`' for n in absent[:5])}."
                 if absent

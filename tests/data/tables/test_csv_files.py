@@ -159,7 +159,7 @@ def test_commas_of_thousands_and_decimals_are_told_apart(path, column, cells, wo
         load_csv(path, target="price")
     assert ("thousands=" in words) == ("thousands=" in str(caught.value))
     if "thousands=" in words:
-        advice = str(caught.value).partition("without: `")[2].partition("`")[0]
+        advice = str(caught.value).partition("without commas: `")[2].partition("`")[0]
         again = eval(advice, {"file": path, "pandas": pandas})
         assert again[column].tolist() == [float(row[0].replace(",", "")) for row in rows]
 

@@ -146,7 +146,14 @@ FAULTS = [
     (rejecting, {}, {}, BAD, [], {"stuck_chains": [1]}),
     (repeating, {"draws": 2000}, {}, GOOD, [], {"stuck_chains": []}),
     (saturated, {"correlation": 0.9}, DEPTH, None, ["Every tree is saturated at depth 10"], {}),
-    (saturated, {"correlation": 0.9}, DEPTH, None, ["ChEES; or raise NUTS's `max_tree_depth`"], {}),
+    (
+        saturated,
+        {"correlation": 0.9},
+        DEPTH,
+        None,
+        ["ChEES; or raise NUTS's `max_tree_depth` (in a shell, `--max-tree-depth`)"],
+        {},
+    ),
     (
         saturated_by_steps,
         {"correlation": 0.9},
@@ -292,6 +299,17 @@ def test_groups_and_thinned_functions():
     assert found.converged and set(found.weights) == {"net.Dense_0", "noise"}
     assert found.weights["net.Dense_0"]["elements"] == 33
     assert (found.sampler["draws"], found.sampler["recorded_draws"]) == (500, 1000)
+
+
+def test_functions_of_all_draws_and_weights_of_a_few():
+    functions, weights, stats = healthy(draws=1000)
+    weights = {name: array[:, 99::100] for name, array in weights.items()}
+    found = diagnosed(functions, weights, stats)
+    assert (
+        found.converged and (found.sampler["draws"], found.sampler["recorded_draws"]) == (1000,) * 2
+    )
+    few = diagnosed(functions, weights, stats, ess_threshold=1e5)
+    assert "(now 1000)" in few.verdict
 
 
 def test_without_statistics():

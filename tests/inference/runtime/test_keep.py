@@ -328,6 +328,37 @@ def test_weights_that_no_memory_holds_are_refused_at_once(regression):
         bnn.fit(laplace, *regression, progress=False)
 
 
+def test_a_kept_draw_beyond_the_last_is_refused_at_once(regression):
+    with pytest.raises(ValueError, match=r"Keep\(every=50\)` .* makes 20, so none would be kept"):
+        run(regression, bnn.Keep(every=50), draws=20)
+    fits = bnn.approximations
+    for method, draws in (
+        (fits.MAP(bnn.models.linear()), 1),
+        (fits.Laplace(bnn.models.linear(), draws=20), 20),
+    ):
+        with pytest.raises(ValueError, match=f"each chain makes {draws}, so none would be kept"):
+            bnn.fit(method, *regression, keep=bnn.Keep(every=50), progress=False)
+
+
+@pytest.mark.parametrize("on_disk", checked([True, False]))
+def test_a_run_that_ends_before_the_first_kept_draw_has_no_weights(
+    regression, probe, tmp_path, on_disk, monkeypatch
+):
+    monkeypatch.setattr("bayesnn_ppl.inference.runtime.block_loop.BLOCK_SECONDS", 1e-3)
+    posterior = run(
+        regression,
+        bnn.Keep(every=100, probe=probe, groups="log_likelihood"),
+        out=tmp_path / "run" if on_disk else None,
+        callback=lambda progress: progress.phase == "sample" and progress.done >= 20,
+    )
+    assert posterior.provenance["draws"] < 100 and not posterior.has_weights
+    assert posterior.draws == posterior.moments == {}
+    assert posterior.diagnose().functions["mean"]["rhat_max"] > 0
+    assert bnn.metrics.evaluate(posterior)["rmse"] > 0
+    with pytest.raises(ValueError, match="kept no weights"):
+        posterior.predict(probe[0])
+
+
 def test_what_was_not_kept_is_said(regression, probe):
     plain = run(regression)
     for ask, words in (
@@ -349,5 +380,5 @@ def test_what_was_not_kept_is_said(regression, probe):
     moments = run(regression, bnn.Keep(weights="moments"))
     with pytest.raises(ValueError, match="nothing to judge convergence by"):
         moments.diagnose()
-    with pytest.raises(ValueError, match="moments of its weights alone"):
+    with pytest.raises(ValueError, match="no draws of its weights, .* it kept their moments"):
         moments.predict(probe[0])

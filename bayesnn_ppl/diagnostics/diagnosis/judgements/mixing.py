@@ -240,8 +240,8 @@ def _transitions(sampler: Summary, limits: Thresholds) -> list[Finding]:
                 "passed",
                 f"{share_of} saturated at depth {depth}: trajectories end before they turn back, "
                 "so draws stay correlated. Use HMC with long trajectories of random length, or "
-                "ChEES; or raise NUTS's `max_tree_depth` (in Python), or adapt a dense mass "
-                "matrix.",
+                "ChEES; or raise NUTS's `max_tree_depth` (in a shell, `--max-tree-depth`), or "
+                "adapt a dense mass matrix.",
             )
         )
     if target is not None and sampler["acceptance"] is not None:
