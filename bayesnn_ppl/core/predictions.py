@@ -128,15 +128,24 @@ def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
 
 
 def scored_rows(prediction: Any, y: Any, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The rows (N,) that an average of log scores is over: those that are not masked whole.
+    """The rows (N,) that an average of log scores is over, see `not_masked`."""
+    if prediction.task != "regression" or not hasattr(prediction, "exact"):
+        return np.ones(len(scores), bool)
+    return not_masked(np.asarray(prediction.exact(y)), scores)
+
+
+def not_masked(exact: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The rows (N,) that are not masked whole.
 
     A masked row has the log density 0, whatever the draws. So has a censored row that is certain,
     which says as little.
+
+    Args:
+        exact: which elements are neither masked nor censored, (N, ...).
+        scores: log densities of the rows in the model's units or in those of the data.
     """
-    if prediction.task != "regression" or not hasattr(prediction, "exact"):
-        return np.ones(len(scores), bool)
-    exact = np.asarray(prediction.exact(y)).reshape(len(scores), -1).any(axis=1)
-    return exact | ~np.isclose(scores, 0.0, atol=1e-5)  # an average of zeros may be rounded
+    # An average of zeros may be rounded.
+    return exact.reshape(len(scores), -1).any(axis=1) | ~np.isclose(scores, 0.0, atol=1e-5)
 
 
 def exact_targets(prediction: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:

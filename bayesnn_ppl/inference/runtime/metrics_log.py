@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesnn_ppl.core.predictions import not_masked
 from bayesnn_ppl.inference.runtime.function_history import FunctionHistory
 from bayesnn_ppl.inference.runtime.keep import Probe
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
@@ -48,14 +49,17 @@ class RunningScores:
     def scores(self) -> dict[str, float]:
         """`rmse` or `accuracy`, and `nll`, in the data's units."""
         mean = self._sum / self._draws
-        nll = -float(np.mean(self._log_density - np.log(self._draws)))
+        log_p = self._log_density - np.log(self._draws)
         if self._labels:
-            return {"accuracy": float(np.mean(mean.argmax(-1) == self._y)), "nll": nll}
+            right = float(np.mean(mean.argmax(-1) == self._y))
+            return {"accuracy": right, "nll": -float(np.mean(log_p))}
         target = self._y[..., 0] if self._y.ndim > mean.ndim else self._y  # ends of an interval
         error = (self._scale * (mean - target))[self._exact]
-        units = (np.log(self._scale) * self._exact).sum() / len(target)
+        units = (np.log(self._scale) * self._exact).reshape(len(target), -1).sum(axis=1)
+        known = not_masked(self._exact, log_p)
         rmse = float(np.sqrt(np.mean(error**2))) if error.size else np.nan
-        return {"rmse": rmse, "nll": nll + float(units)}
+        nll = float(np.mean((units - log_p)[known])) if known.any() else np.nan
+        return {"rmse": rmse, "nll": nll}
 
 
 class Watch:
