@@ -243,11 +243,9 @@ def _around(function: types.FunctionType) -> dict[str, Any]:
 
     The code of modules, classes and libraries is known by the names in the function's source.
     """
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    found = {name: cell for name, cell in cells if name != "__class__"}
-    known = function.__globals__
-    values = {n: known[n] for n in sorted(_read_globals(function.__code__)) if n in known}
-    for name, cell in found.items():
+    code, known = function.__code__, function.__globals__
+    values = {name: known[name] for name in sorted(_read_globals(code)) if name in known}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # not bound yet
             values[name] = cell.cell_contents
 
