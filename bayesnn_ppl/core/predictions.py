@@ -3,6 +3,7 @@
 Broadcasting would give wrong scores silently.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,6 +126,13 @@ def log_scores(prediction: Any, y: Any) -> NDArray[np.float64]:
         return np.asarray(prediction.log_prob(y), dtype=np.float64)
     with np.errstate(divide="ignore"):
         return np.log(chosen.astype(np.float64)).reshape(len(p), -1).mean(axis=1)
+
+
+def mean_log_score(prediction: Any, y: Any) -> float:
+    """The average of `log_scores` over the rows that are not masked whole; NaN if all are."""
+    each = log_scores(prediction, y)
+    each = each[scored_rows(prediction, y, each)]
+    return float(each.mean()) if len(each) else math.nan
 
 
 def scored_rows(prediction: Any, y: Any, scores: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -97,8 +97,9 @@ def compare(
     most = [p.prediction for p in (*known.values(), other) if isinstance(p, Predicted)]
     samples = min([samples, *(n for p in most if (n := getattr(p, "most_samples", None)))])
     scored = {name: log_scores(p.prediction, y) for name, p in known.items()}
-    counted = [scored_rows(p.prediction, y, scored[name]) for name, p in known.items()]
-    scored = {name: each[np.all(counted, axis=0)] for name, each in scored.items()}
+    each = [scored_rows(p.prediction, y, scored[name]) for name, p in known.items()]
+    counted = np.all(each, axis=0)
+    scored = {name: scores[counted] for name, scores in scored.items()}
     best = max(scored, key=lambda name: np.nan_to_num(scored[name].mean(), nan=-np.inf))
     lines = {}
     for name, posterior in posteriors.items():
@@ -126,7 +127,7 @@ def compare(
     order = sorted(lines, key=lambda name: np.nan_to_num(lines[name]["nll"], nan=np.inf))
     return Comparison(
         task=task,
-        rows=int(np.all(counted, axis=0).sum()),
+        rows=int(counted.sum()),
         reference=None if other is None else named,
         lines={name: lines[name] for name in order},
         log_scores={name: scored[name] for name in order},

@@ -1,13 +1,12 @@
 """All scores of a posterior on held-out data, in the data's units."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bayesnn_ppl.conformal import Calibrated, split
-from bayesnn_ppl.core.predictions import exact_targets, log_scores, same_rows, scored_rows
+from bayesnn_ppl.core.predictions import exact_targets, mean_log_score, same_rows
 from bayesnn_ppl.metrics.calibration import VARIANTS, expected_calibration_error
 from bayesnn_ppl.metrics.class_scores import (
     ClassScore,
@@ -163,9 +162,7 @@ def _regression(
     prediction: Any, y: Any, target: Any, exact: Any, intervals: Sequence[float], samples: int
 ) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
-    each = log_scores(prediction, y)
-    each = each[scored_rows(prediction, y, each)]
-    scores = {"nll_mixture": float(-each.mean()) if len(each) else math.nan}
+    scores = {"nll_mixture": -mean_log_score(prediction, y)}
     if not exact.any():
         return scores
     mean, variance = mean[exact], np.asarray(prediction.variance)[exact]
@@ -195,7 +192,7 @@ def _classification(prediction: Any, y: Any) -> dict[str, float]:
         "accuracy": accuracy(probabilities, y),
         "base_rate": base_rate(y),
         "balanced_accuracy": balanced_accuracy(probabilities, y),
-        "nll": float(-log_scores(prediction, y).mean()),
+        "nll": -mean_log_score(prediction, y),
         "brier": brier(probabilities, y),
     }
     for variant in VARIANTS:

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesnn_ppl.core.predictions import (
-    exact_targets,
-    far_inputs_expected,
-    log_scores,
-    scored_rows,
-)
+from bayesnn_ppl.core.predictions import exact_targets, far_inputs_expected, mean_log_score
 from bayesnn_ppl.metrics.calibration import Variant, expected_calibration_error, require_variant
 from bayesnn_ppl.metrics.scores import accuracy, nll_probabilities, rmse
 
@@ -97,5 +92,4 @@ def _scores(prediction: Any, y: Any, variant: Variant) -> dict[str, float]:
     mean = np.asarray(prediction.mean)
     target, exact = exact_targets(prediction, y, mean.shape)
     error = {"rmse": rmse(mean[exact], target)} if exact.any() else {}
-    each = log_scores(prediction, y)
-    return error | {"nll_mixture": float(-each[scored_rows(prediction, y, each)].mean())}
+    return error | {"nll_mixture": -mean_log_score(prediction, y)}

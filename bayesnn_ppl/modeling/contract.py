@@ -19,7 +19,7 @@ from bayesnn_ppl.likelihoods.common.observed import (
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
 from bayesnn_ppl.modeling.discrete_latents import check_discrete
 from bayesnn_ppl.modeling.random_networks import declared_parameters, in_short, network_advice
-from bayesnn_ppl.modeling.row_terms import beyond_targets
+from bayesnn_ppl.modeling.row_terms import beyond_targets, is_by_row
 from bayesnn_ppl.modeling.target_support import check_support
 from bayesnn_ppl.modeling.temperature import Model
 from bayesnn_ppl.modeling.training_noise import KeyedModel
@@ -116,7 +116,7 @@ def inspect_model(
     if not latents:
         raise ValueError("The model has no latent site: there is nothing to sample.")
     discrete_latents = check_discrete(latents, kernel)
-    inside = {n for n, site in latents.items() if "data" in _plates_of(site)}
+    inside = {name for name, site in latents.items() if is_by_row(site)}
     growing = set() if inside else _growing_latents(model, x, latents)
     observed = trace["y"]
     return ModelSummary(
@@ -229,10 +229,6 @@ def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
     )
 
 
-def _plates_of(site: dict[str, Any]) -> list[str]:
-    return [frame.name for frame in site["cond_indep_stack"]]
-
-
 def _is_stored(site: dict[str, Any]) -> bool:
     return site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
 
@@ -260,7 +256,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
             + (f" Its observed sites are {observed}." if observed else "")
         )
     site = trace["y"]
-    if "data" not in _plates_of(site):
+    if not is_by_row(site):
         raise ValueError('The observed site "y" must be inside the plate "data".')
     fn = site["fn"]
     if tuple(fn.shape()) != y.shape:

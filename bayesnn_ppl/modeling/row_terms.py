@@ -7,7 +7,12 @@ import jax
 import numpy as np
 from numpyro.distributions import Unit
 
-__all__ = ["beyond_targets"]
+__all__ = ["beyond_targets", "is_by_row"]
+
+
+def is_by_row(site: Mapping[str, Any]) -> bool:
+    """Whether a site has a value for each row: it is inside the plate `"data"`."""
+    return any(frame.name == "data" for frame in site["cond_indep_stack"])
 
 
 def beyond_targets(trace: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,11 +22,7 @@ def beyond_targets(trace: Mapping[str, Any]) -> dict[str, Any]:
         for name, site in trace.items()
         if site["type"] == "sample" and site["is_observed"] and name != "y"
     }
-    by_row = [
-        name
-        for name, site in observed.items()
-        if any(frame.name == "data" for frame in site["cond_indep_stack"])
-    ]
+    by_row = [name for name, site in observed.items() if is_by_row(site)]
     # Factors outside of the rows are Jacobians and the like, and no data.
     other = [n for n in observed if n not in by_row and not isinstance(observed[n]["fn"], Unit)]
     return {

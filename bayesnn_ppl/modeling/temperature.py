@@ -14,6 +14,7 @@ from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from bayesnn_ppl.core.arguments import natural, positive
+from bayesnn_ppl.modeling.row_terms import is_by_row
 
 __all__ = [
     "JACOBIAN",
@@ -180,7 +181,7 @@ class SiteWeights(_JacobianAware):
         weight: Any = self.share
         if self._is_jacobian(msg):
             weight = self.share * self.temperature
-        elif any(frame.name == "data" for frame in msg["cond_indep_stack"]):
+        elif is_by_row(msg):
             weight = self.data
             self.rowwise.add(msg["name"])
         if isinstance(weight, float) and weight == 1.0:

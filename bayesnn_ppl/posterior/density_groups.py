@@ -12,6 +12,7 @@ from numpyro import handlers
 from bayesnn_ppl.core.identity import StaticValue
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.metrics.leave_one_out.checks import likelihood_temperature, refuse_unweightable
+from bayesnn_ppl.modeling.row_terms import is_by_row
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
 from bayesnn_ppl.posterior.labelled_arrays import by_draw
 from bayesnn_ppl.posterior.stored_draws import latents_by_site
@@ -88,7 +89,7 @@ def _site_priors(model: StaticValue, draws: Mapping[str, Any], x: Any, y: Any) -
         for name, site in handlers.trace(given).get_trace(x, y).items():
             if site["type"] != "sample" or name == "y":
                 continue
-            if site["is_observed"] and any(f.name == "data" for f in site["cond_indep_stack"]):
+            if site["is_observed"] and is_by_row(site):
                 continue  # a factor of the likelihood
             log_p = site["fn"].log_prob(site["value"])
             scale = 1.0 if site["scale"] is None else site["scale"]

@@ -31,8 +31,8 @@ def test_frames_of_other_indexes_are_refused(call):
 def test_one_index_or_none_is_right():
     x = pd.DataFrame({"a": [1.0, 2.0]}, index=[3, 4])
     for y in (x["a"], [1.0, 2.0], np.ones(2), x["a"].to_numpy()):
-        same_index(x, y)
-        same_index(np.ones((2, 1)), y)
+        assert same_index(x, y) is None
+        assert same_index(np.ones((2, 1)), y) is None
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from bayesnn_ppl.likelihoods.common.observed import (
     undrawn,
 )
 from bayesnn_ppl.modeling.bayesian_networks import check_inputs
+from bayesnn_ppl.modeling.row_terms import is_by_row
 from bayesnn_ppl.priors.elementwise.unknown_scales import CANCELLING
 
 __all__ = [
@@ -58,7 +59,7 @@ def latent_values(trace: Mapping[str, Any]) -> dict[str, Any]:
         if site["type"] == "sample"
         and not site["is_observed"]
         and name != "y"
-        and all(frame.name != "data" for frame in site["cond_indep_stack"])
+        and not is_by_row(site)
     }
 
 

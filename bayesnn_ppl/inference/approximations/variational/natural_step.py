@@ -17,6 +17,7 @@ from bayesnn_ppl.inference.approximations.variational.target import (
     over_blocks,
     site_log_density,
 )
+from bayesnn_ppl.modeling.row_terms import is_by_row
 
 __all__ = ["NaturalStep", "Precision"]
 
@@ -97,7 +98,7 @@ class NaturalStep:
             (
                 site_log_density(site)
                 for site in trace.values()
-                if site["type"] == "sample" and not _by_row(site)
+                if site["type"] == "sample" and not is_by_row(site)
             ),
             start=jnp.zeros(()),
         )
@@ -145,7 +146,3 @@ class NaturalStep:
             lambda index: -self.energy(z, key, x, y, index), self.rows, self.batch_size
         )
         return self.target.unflatten(z), log_p - normal_log_density(normal, sd)
-
-
-def _by_row(site: Any) -> bool:
-    return any(frame.name == "data" for frame in site["cond_indep_stack"])
