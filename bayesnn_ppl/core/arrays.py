@@ -1,12 +1,13 @@
 """Inputs and targets as the compiled functions take them; shared by sampling and predicting."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_array", "check_targets", "data_hash", "has_hash", "same_index"]
+__all__ = ["check_array", "check_targets", "column_names", "data_hash", "has_hash", "same_index"]
 
 _INT32 = np.iinfo(np.int32)
 _BLOCK = 2**20  # values that are checked at a time
@@ -14,7 +15,12 @@ _JOIN = "Join its parts into one array, along the last axis, and take them apart
 
 
 def check_array(
-    values: Any, name: str, *, float64: bool, missing: str = "Drop or impute these rows first."
+    values: Any,
+    name: str,
+    *,
+    float64: bool,
+    missing: str = "Drop or impute these rows first.",
+    columns: Sequence[str] | None = None,
 ) -> np.ndarray:
     """`values` as an array of numbers, all finite, with a leading axis of rows.
 
@@ -27,11 +33,13 @@ def check_array(
         name: what it is called in errors.
         float64: keep double precision.
         missing: what to do about values that are not finite.
+        columns: names of the training inputs' columns, where they are known.
 
     Raises:
         TypeError: not numbers, or a dictionary.
-        ValueError: a scalar, no rows, or a value that is not finite or does not fit the type it
-            becomes; the sentence says where.
+        ValueError: a frame whose columns are others than `columns`, or in another order; a scalar,
+            no rows, or a value that is not finite or does not fit the type it becomes; the
+            sentence says where.
     """
     if values is None:
         raise TypeError(f"`{name}` is None: `sample` needs inputs and targets.")
@@ -40,6 +48,7 @@ def check_array(
             f"`{name}` is a {type(values).__name__}, and a model takes one array with an axis of "
             f"rows. {_JOIN}"
         )
+    _same_columns(values, name, columns)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -98,6 +107,27 @@ def check_targets(values: Any, name: str, *, float64: bool) -> np.ndarray:
         missing="Drop rows without a target. Where a row lacks some of its several targets, put "
         "any number there, give their flags as columns of `x`, and mask them: "
         "`dist.Normal(mean, scale).mask(known).to_event(1)`.",
+    )
+
+
+def column_names(x: Any) -> list[str] | None:
+    """Names of the columns of a frame, if all are text; None of anything else."""
+    names = list(getattr(x, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _same_columns(x: Any, name: str, known: Sequence[str] | None) -> None:
+    """Raise ValueError where x is a frame, and its columns are not those of the training inputs."""
+    given = column_names(x)
+    if known is None or given is None or given == list(known):
+        return
+    places = enumerate(itertools.zip_longest(given, known))
+    place, pair = next((place, pair) for place, pair in places if pair[0] != pair[1])
+    here, trained = ("missing" if column is None else f"`{column}`" for column in pair)
+    raise ValueError(
+        f"Column {place} is {here} in `{name}`, and {trained} in the training inputs. The model "
+        "knows its inputs by their order alone. Give the columns that it was trained on in their "
+        'order, which `provenance["input_columns"]` of the posterior has.'
     )
 
 

@@ -111,7 +111,7 @@ def _rows(
         assert posterior.probe is not None
         return (*posterior.probe, True)
     float64 = run.get("precision") == "float64"
-    x = check_array(x, "x", float64=float64)
+    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))
     return x, None if y is None else check_targets(y, "y", float64=float64), False
 
 

@@ -31,7 +31,8 @@ def compress(posterior: DrawsWithModel, k: int, x: Any, memory: int) -> Any:
     sizes = posterior.tree["posterior"].sizes
     chains, each = int(sizes["chain"]), int(sizes["draw"])
     k = integer(k, "`k`, the number of draws to keep,", at_least=1, below=chains * each)
-    x = check_array(x, "x", float64=run["precision"] == "float64")
+    float64, columns = run["precision"] == "float64", run.get("input_columns")
+    x = check_array(x, "x", float64=float64, columns=columns)
     x = spread_rows(posterior, x, _MOST_VALUES, memory)
     points = _coordinates(posterior.function_values(x, memory=memory))
     # All draws, or else so many, evenly spaced, that stand for all.

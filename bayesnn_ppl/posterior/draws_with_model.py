@@ -155,7 +155,7 @@ def components_at(
             "then draws again."
         )
     float64 = run["precision"] == "float64"
-    x = check_array(x, "x", float64=float64)
+    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))
     shape = tuple(run.get("input_shape", x.shape[1:]))
     if x.shape[1:] != shape:
         raise ValueError(

@@ -57,7 +57,7 @@ def export(
     platforms = _checked_platforms(platforms)
     run = posterior.provenance
     float64 = run["precision"] == "float64"
-    x = check_array(x, "x", float64=float64)[:_EXAMPLE_ROWS]
+    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))[:_EXAMPLE_ROWS]
     prediction = posterior.predict(x, memory=memory)
     known = run["standardisation"]
     units = Standardisation.identity(1) if known is None else Standardisation.from_dict(known)

@@ -84,6 +84,47 @@ def test_the_hash_is_of_shapes_types_and_bytes(mapped):
     assert data_hash(np.zeros(3, bool), y) != data_hash(np.ones(3, bool), y)
 
 
+@pytest.fixture(scope="module")
+def of_frame():
+    """A fit to a frame of columns a and b."""
+    x = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 1.0, 0.0]})
+    return bnn.fit(bnn.approximations.MAP(bnn.models.linear()), x, np.arange(3.0), progress=False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda posterior, x: posterior.predict(x),
+        lambda posterior, x: posterior.function_values(x),
+        lambda posterior, x: posterior.with_groups("functions", x=x),
+        lambda posterior, x: posterior.export("unwritten", x),
+    ],
+)
+def test_columns_in_another_order_are_refused(of_frame, call):
+    x = pd.DataFrame({"b": [1.0, 0.5], "a": [0.0, 3.0]})
+    with pytest.raises(ValueError, match="Column 0 is `b` in `x`, and `a` in the training inputs"):
+        call(of_frame, x)
+
+
+def test_columns_that_are_not_those_of_training(of_frame):
+    x = pd.DataFrame({"a": [0.0], "b": [1.0]})
+    assert of_frame.provenance["input_columns"] == ["a", "b"]
+    with pytest.raises(ValueError, match="Column 2 is `c` in `x`, and missing in the training"):
+        of_frame.predict(x.assign(c=2.0))
+    with pytest.raises(ValueError, match="Column 1 is missing in `x`, and `b` in the training"):
+        of_frame.predict(x[["a"]])
+    nameless = x.to_numpy()
+    np.testing.assert_array_equal(of_frame.predict(x).mean, of_frame.predict(nameless).mean)
+
+
+def test_probe_columns_in_another_order_are_refused():
+    x = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 1.0, 0.0]})
+    keep = bnn.Keep(probe=x[["b", "a"]])
+    kernel = bnn.kernels.HMC(bnn.models.linear(), num_leapfrogs=3)
+    with pytest.raises(ValueError, match="Column 0 is `b` in `the probe inputs`, and `a`"):
+        bnn.sample(kernel, x, np.arange(3.0), warmup=5, draws=5, keep=keep)
+
+
 def test_a_frame_of_numbers_and_booleans_is_an_array_of_numbers():
     frame = pd.DataFrame({"dose": [0.5, 1.5], "smokes": [True, False]})
     found = check_array(frame, "x", float64=False)

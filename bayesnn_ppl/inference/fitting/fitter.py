@@ -9,6 +9,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from bayesnn_ppl.core.arguments import strict_switches
+from bayesnn_ppl.core.arrays import column_names
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.distributed.clusters import connected
 from bayesnn_ppl.inference.fitting.approximation import Approximation
@@ -169,8 +170,15 @@ def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] |
     if not getattr(approximation, "fits_parameters", False):
         refuse_unfitted(summary.unfitted, type(approximation).__name__)
     _check_noise(approximation, summary)
+    columns = column_names(inputs.x)
     keep, probe = check_keep(
-        inputs.keep, problem.model, summary, problem.x, on_disk=inputs.on_disk, float64=float64
+        inputs.keep,
+        problem.model,
+        summary,
+        problem.x,
+        columns=columns,
+        on_disk=inputs.on_disk,
+        float64=float64,
     )
     draws = getattr(approximation, "draws", 1)
     check_every(keep, draws)
@@ -182,7 +190,7 @@ def make_fit(inputs: RunInputs, progress: bool, callback: Callable[[Any], Any] |
         instead=f"Give {type(approximation).__name__} fewer `draws`.",
     )
     units, dataset = (getattr(inputs.y, name, None) for name in ("standardisation", "dataset"))
-    return Fit(approximation, problem, keep, probe, units, dataset)
+    return Fit(approximation, problem, keep, probe, units, dataset, columns)
 
 
 def _check_noise(approximation: Any, summary: ModelSummary) -> None:

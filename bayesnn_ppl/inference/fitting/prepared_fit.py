@@ -44,6 +44,7 @@ class Fit:
     probe: Probe | None
     standardisation: Any
     dataset: Any
+    columns: list[str] | None
     client: Any = None  # of the cluster that solves it
 
     def describe(self, fitted: Fitted | None, **happened: Any) -> dict[str, Any]:
@@ -81,6 +82,7 @@ class Fit:
                 "standardisation": None if units is None else units.to_dict(),
                 **kept(self.keep, self.probe),
                 "dataset": self.dataset,
+                "input_columns": self.columns,
                 **happened,
             },
         )

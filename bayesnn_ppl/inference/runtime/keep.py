@@ -136,6 +136,7 @@ def check_keep(
     summary: ModelSummary,
     inputs: np.ndarray,
     *,
+    columns: list[str] | None,
     on_disk: bool,
     float64: bool,
 ) -> tuple[Keep, Probe | None]:
@@ -172,7 +173,7 @@ def check_keep(
     given = tuple(keep.probe) if isinstance(keep.probe, tuple | Split) else (keep.probe, None)
     if len(given) != 2:
         raise TypeError(f"`Keep(probe=...)` is x or a pair (x, y), not {len(given)} arrays.")
-    x = check_array(given[0], "the probe inputs", float64=float64)
+    x = check_array(given[0], "the probe inputs", float64=float64, columns=columns)
     if x.shape[1:] != inputs.shape[1:]:
         raise ValueError(
             f"The probe inputs have rows of shape {x.shape[1:]}, but the model is trained on rows "

@@ -9,6 +9,7 @@ import numpy as np
 from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.core.arrays import column_names
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
 from bayesnn_ppl.inference.runtime.device_placement import place_chains
@@ -138,6 +139,7 @@ class Plan:
                     "interrupted": False,
                     "standardisation": None if units is None else units.to_dict(),
                     "dataset": self.rows.dataset,
+                    "input_columns": column_names(inputs.x),
                     **kept(self.keep, self.probe),
                     **more,
                 },
@@ -212,7 +214,13 @@ def make_plan(given: SampleInputs) -> Plan:
         if until and until.watches_functions:
             keep = _watched(keep, rows, float64)
         keep, probe = check_keep(
-            keep, kernel.model, summary, rows.x, on_disk=on_disk, float64=float64
+            keep,
+            kernel.model,
+            summary,
+            rows.x,
+            columns=column_names(inputs.x),
+            on_disk=on_disk,
+            float64=float64,
         )
     settings = Settings(
         kernel,
