@@ -251,10 +251,10 @@ def _same_plan(folder: RunFolder, wanted: _Wanted) -> Plan:
         folder,
         plan.describe(),
         {
-            "kernel": "kernel",
-            "kernel_settings": "kernel's settings",
-            "model": "model",
-            "data_sha256": "data",
+            "kernel": "another kernel",
+            "kernel_settings": "other settings of the kernel",
+            "model": "another model",
+            "data_sha256": "other data",
         },
     )
     return plan

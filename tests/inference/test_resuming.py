@@ -212,12 +212,15 @@ def test_others_may_read_during_a_run(regression, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda k, x, y: (NUTS(bnn.models.linear(), max_tree_depth=5), x, y), "kernel's settings"),
+        (
+            lambda k, x, y: (NUTS(bnn.models.linear(), max_tree_depth=5), x, y),
+            "other settings of the kernel",
+        ),
         (
             lambda k, x, y: (NUTS(bnn.models.linear(temperature=0.5), max_tree_depth=4), x, y),
-            "The model are not those",
+            "made with another model",
         ),
-        (lambda k, x, y: (k, x, y + 1), "The data are not those"),
+        (lambda k, x, y: (k, x, y + 1), "made with other data"),
     ],
 )
 def test_another_kernel_model_or_data_are_refused(regression, tmp_path, change, sentence):

@@ -140,10 +140,10 @@ def resume_fit(
             folder,
             prepared.describe(None),
             {
-                "kernel": "approximation",
-                "kernel_settings": "approximation's settings",
-                "model": "model",
-                "data_sha256": "data",
+                "kernel": "another approximation",
+                "kernel_settings": "other settings of the approximation",
+                "model": "another model",
+                "data_sha256": "other data",
             },
         )
         if folder.commit_record["complete"]:
@@ -219,11 +219,17 @@ def _model_of(approximation: Any) -> Any:
 
 
 def require_same(folder: RunFolder, now: Mapping[str, Any], entries: Mapping[str, str]) -> None:
-    """Raise ValueError unless a run was made by what is given now; entry -> what it is."""
+    """Raise ValueError unless a run was made by what is given now.
+
+    Args:
+        folder: of the run.
+        now: the provenance that it would have.
+        entries: entry -> what the run was made with, where it differs.
+    """
     run = folder.config
     for entry, what in entries.items():
         if now[entry] != run[entry]:
             raise ValueError(
-                f"The {what} are not those of the run `{folder.path}`. The run has\n"
+                f"The run `{folder.path}` was made with {what}. It has\n"
                 f"  {run[entry]}\nand given are\n  {now[entry]}"
             )

@@ -142,9 +142,9 @@ def test_what_is_not_of_the_run_is_refused(regression, tmp_path, stopped_at):
     approximation = bnn.approximations.MAP(network, epochs=300)
     stopped_at(approximation, tmp_path / "run", 10)
     other = bnn.approximations.MAP(network, epochs=301)
-    with pytest.raises(ValueError, match="settings are not those of the run"):
+    with pytest.raises(ValueError, match="other settings of the approximation"):
         bnn.resume(tmp_path / "run", other, x, y, progress=False)
-    with pytest.raises(ValueError, match="data are not those of the run"):
+    with pytest.raises(ValueError, match="made with other data"):
         bnn.resume(tmp_path / "run", approximation, x, y + 1, progress=False)
     with pytest.raises(ValueError, match="made by MAP"):
         bnn.resume(tmp_path / "run", NUTS(network), x, y, progress=False)

@@ -129,7 +129,7 @@ def test_a_run_on_disk_resumes_bit_for_bit(sampled, tmp_path):
     found = bnn.extend(tmp_path / "run", kernel, X, Y, draws=10, progress=False)
     for name in whole.draws:
         np.testing.assert_array_equal(found.draws[name], whole.draws[name])
-    with pytest.raises(ValueError, match="kernel's settings"):
+    with pytest.raises(ValueError, match="other settings of the kernel"):
         other = type(kernel)(HMC(binary(), num_steps=4, trajectory_length=None))
         bnn.extend(tmp_path / "run", other, X, Y, draws=10, progress=False)
 

@@ -63,7 +63,7 @@ def test_a_run_cut_within_a_cycle_resumes_bit_for_bit(regression, tmp_path):
         np.testing.assert_array_equal(resumed.draws[name], values)
     # Draws of equal length are another kernel.
     other = SGLD(MODEL, step_size=cycle, noise=cycle.noise_at_end(0.5), batch_size=10)
-    with pytest.raises(ValueError, match="kernel's settings are not those"):
+    with pytest.raises(ValueError, match="made with other settings of the kernel"):
         bnn.resume(tmp_path / "run", other, *regression)
 
 
