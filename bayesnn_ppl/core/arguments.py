@@ -43,7 +43,7 @@ def integer(value: object, what: str, *, at_least: int, below: int | None = None
     """`value` as an int; TypeError unless an integer, ValueError when it is out of range."""
     try:
         number = value.__index__()  # type: ignore[attr-defined]
-    except AttributeError:
+    except (AttributeError, TypeError):  # an array has the method, and may not be one number
         number = None
     if number is None or isinstance(value, bool):
         raise TypeError(f"{what} must be an integer, not {value!r}.")

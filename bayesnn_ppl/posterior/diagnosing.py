@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl import storage
+from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.diagnostics import Diagnosis, FitDiagnosis, diagnose, diagnose_fit
 from bayesnn_ppl.diagnostics.temperature.posterior_temperature import temperatures_for_diagnosis
 from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, components_at, spread_rows
@@ -42,7 +43,9 @@ def diagnose_posterior(
         return diagnose_fit(run)
     functions = {}
     if x is not None:
-        x = spread_rows(posterior, np.asarray(x), _MOST_PROBES, memory)
+        float64, columns = run.get("precision") == "float64", run.get("input_columns")
+        x = check_array(x, "x", float64=float64, columns=columns)
+        x = spread_rows(posterior, x, _MOST_PROBES, memory)
         functions = posterior.function_values(x, memory=memory)
     elif posterior.probe is not None:
         functions = posterior.function_values()
@@ -63,6 +66,7 @@ def diagnose_posterior(
         "starts": _starting_functions(posterior, x, functions, memory),
         "accept_step": run.get("accept_step"),
         "superchains": run.get("superchains"),
+        "every": _every(posterior, functions, draws),
         "kernel": run.get("kernel", "the sampler"),
     }
     if not known["accept_step"] and "temperatures" not in settings:
@@ -80,11 +84,27 @@ def _starting_functions(
     kept, at_probe = storage.STARTS
     if not functions or kept not in posterior.tree.children:
         return {}
-    if x is None:
+    if x is None and at_probe in posterior.tree.children:
         found = {str(n): a.values for n, a in posterior.tree[at_probe].data_vars.items()}
+    elif x is None and (posterior.model is None or not posterior.has_weights):
+        return {}
     else:
         starts = posterior.tree[kept].data_vars
         sites = {site: name for name, site in posterior.provenance["site_names"].items()}
         latents = {site: starts[sites[site]].values for site in posterior.provenance["latents"]}
+        x = posterior.probe[0] if x is None and posterior.probe is not None else x
         found = function_values(components_at(posterior, x, memory, latents))
     return {name: a for name, a in found.items() if name in functions and name != "sd"}
+
+
+def _every(posterior: DrawsWithModel, *groups: Mapping[str, np.ndarray]) -> int:
+    """Draws that were made for each of the largest group; 1 where their numbers are not known."""
+    recorded = max(array.shape[1] for group in groups for array in group.values())
+    numbers = [
+        data.coords["draw"].values
+        for name in ("posterior", "predictions")
+        if (data := posterior.tree.children.get(name)) is not None and "draw" in data.coords
+    ]
+    # The last of every k draws is kept, and draws are counted from 0.
+    made = max((int(each[-1]) + 1 for each in numbers if len(each) == recorded), default=recorded)
+    return max(1, made // recorded)

@@ -8,9 +8,9 @@ from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.identity import describe, identity_key
 from bayesnn_ppl.modeling.contract import ModelSummary
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.storage import variable_names
+from bayesnn_ppl.storage import STARTS, variable_names
 
-__all__ = ["origin", "require_same_model", "starting_draws"]
+__all__ = ["first_starts", "origin", "require_same_model", "starting_draws"]
 
 
 def starting_draws(
@@ -63,8 +63,30 @@ def starting_draws(
             f"The posterior of `{argument}` has {there} for `{name}`, which has shape "
             f"{wrong[name]} in this model. Give a run of the same network."
         )
-    of = [0] * count if for_all else range(count)
+    of = _chains(posterior, count)
     return {site: np.stack([draws[name][c, draw] for c in of]) for site, name in names.items()}
+
+
+def first_starts(
+    posterior: Posterior, summary: ModelSummary, count: int
+) -> dict[str, np.ndarray] | None:
+    """Latent site -> where the chains of a sampler's run began, leading axis `count`.
+
+    What continues a run explores as far as that run has begun, however far its last draws lie
+    apart. None of a fit, or where the starts are not known.
+    """
+    if posterior.provenance.get("approximation") or STARTS[0] not in posterior.tree.children:
+        return None
+    names, starts = variable_names(summary.latents), posterior.tree[STARTS[0]].data_vars
+    if not set(names.values()) <= set(starts):
+        return None
+    of = _chains(posterior, count)
+    return {site: starts[name].values[of] for site, name in names.items()}
+
+
+def _chains(posterior: Posterior, count: int) -> list[int]:
+    """The chains that `count` others continue: each its own, or all the only one."""
+    return [0] * count if posterior.provenance["chains"] == 1 else list(range(count))
 
 
 def require_same_model(posterior: Posterior, model: Any) -> None:

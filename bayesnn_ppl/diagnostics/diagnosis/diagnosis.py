@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import strict_switches
-from bayesnn_ppl.diagnostics.convergence.chains import chains_apart, moved_share
 from bayesnn_ppl.diagnostics.convergence.dispersion import dispersion_of_starts
+from bayesnn_ppl.diagnostics.diagnosis.chain_faults import odd_chains
+from bayesnn_ppl.diagnostics.diagnosis.given import Given
 from bayesnn_ppl.diagnostics.diagnosis.judgements import (
     Thresholds,
     judge,
@@ -23,17 +24,6 @@ from bayesnn_ppl.diagnostics.diagnosis.summaries import layers, sampler_summary,
 from bayesnn_ppl.diagnostics.temperature.readings import Thermometry
 
 __all__ = ["Diagnosis", "diagnose"]
-
-_STATISTICS = (
-    "diverging",
-    "energy",
-    "acceptance_rate",
-    "tree_depth",
-    "n_steps",
-    "step_size",
-    "lp",
-    "stopped",
-)
 
 
 @strict_switches
@@ -50,6 +40,7 @@ def diagnose(
     symmetric: bool | None = None,
     no_temperatures: str | None = None,
     superchains: int | None = None,
+    every: int = 1,
     max_tree_depth: int | tuple[int, int] | None = None,
     target_acceptance: float | None = None,
     rhat_threshold: float = 1.01,
@@ -97,6 +88,8 @@ def diagnose(
         superchains: how many equally large groups of chains there are, side by side, whose chains
             started at one point or were resampled from each other: R-hat is then the nested one
             (`nested_rhat`), and the starts that count for exploration are those of the groups.
+        every: draws of a chain that were made for each that is given, where only some were kept;
+            `stats` may be of all of them.
         max_tree_depth: depth at which a NUTS tree is saturated; of a pair (warm-up, sampling)
             the second counts.
         target_acceptance: what the step size was adapted to.
@@ -118,8 +111,8 @@ def diagnose(
 
     Raises:
         ValueError: an array lacks the axes (chain, draw), the arrays have different numbers of
-            chains or draws, there are neither functions nor draws, or a limit asks for more
-            than its threshold.
+            chains or draws, there are neither functions nor draws, starts are of other functions,
+            the chains are not so many superchains, or a limit asks for more than its threshold.
         TypeError: an array is not real.
     """
     if rhat_threshold > rhat_limit or ess_limit > ess_threshold:
@@ -128,28 +121,8 @@ def diagnose(
             f"({rhat_limit:g}), nor `ess_limit` ({ess_limit:g}) `ess_threshold` "
             f"({ess_threshold:g}): the first is the target, the second the limit of what is useful."
         )
-    values = _checked(functions, "functions")
-    weights = _checked(draws, "draws")
-    statistics = _checked(
-        {name: stats[name] for name in _STATISTICS if name in stats}, "stats", axes=2
-    )
-    misplaced = {"max_tree_depth", "target_acceptance"} & set(stats)
-    if misplaced:
-        raise ValueError(
-            f"`stats` holds {', '.join(sorted(misplaced))}, which is a setting and not a statistic "
-            "of a draw. Pass it as a keyword argument of `diagnose`."
-        )
-    if not values and not weights:
-        raise ValueError(
-            "`functions` and `draws` are both empty: there is nothing to diagnose. "
-            "Pass the posterior's draws, and best function values at probe inputs too."
-        )
-    chains = {array.shape[0] for group in (values, weights, statistics) for array in group.values()}
-    if len(chains) > 1:
-        raise ValueError(
-            f"The arrays have different numbers of chains, {sorted(chains)}. The first axis of "
-            "`functions`, `draws` and `stats` must be the same chains in the same order."
-        )
+    given = Given.checked(functions, draws, stats, starts, every=every, superchains=superchains)
+    values, weights = given.functions, given.draws
     depth = max_tree_depth[-1] if isinstance(max_tree_depth, tuple | list) else max_tree_depth
     limits = Thresholds(
         rhat_threshold=rhat_threshold,
@@ -179,12 +152,20 @@ def diagnose(
         for layer, variables in layers(weights, groups).items()
     }
     sampler = {
-        **_counts(values, weights),
+        "chains": given.chains,
+        "draws": next(iter((values or weights).values())).shape[1],
+        "recorded_draws": given.recorded,
+        "every": every,
         "superchains": superchains,
-        **sampler_summary(statistics, max_tree_depth=depth, target_acceptance=target_acceptance),
+        **sampler_summary(
+            given.stats,
+            max_tree_depth=depth,
+            target_acceptance=target_acceptance,
+            superchains=superchains,
+        ),
     }
-    sampler |= _odd_chains(values, weights, sampler, limits)
-    compared = _compared_starts(starts or {}, values)
+    sampler |= odd_chains(given, sampler["acceptance"], limits)
+    compared = _compared_starts(given)
     judgements = (
         judge_mixing(function_summaries, weight_summaries, sampler, limits),
         judge_exploration(
@@ -213,85 +194,13 @@ def diagnose(
     )
 
 
-def _compared_starts(
-    starts: Mapping[str, ArrayLike], values: Mapping[str, NDArray]
-) -> dict[str, Any]:
-    for name, array in starts.items():
-        if name in values:
-            found = dispersion_of_starts(array, values[name])
-            return {"status": found.status, "median": found.median, "sentence": found.sentence}
+def _compared_starts(given: Given) -> dict[str, Any]:
+    for name, starts in given.starts.items():
+        values, groups = given.functions[name], given.superchains or given.chains
+        of_group = values.reshape(groups, -1, *values.shape[2:])
+        first = starts[:: given.chains // groups]
+        if np.array_equal(np.repeat(first, given.chains // groups, axis=0), starts):
+            starts, values = first, of_group  # chains of a group that share a start count once
+        found = dispersion_of_starts(starts, values)
+        return {"status": found.status, "median": found.median, "sentence": found.sentence}
     return {}
-
-
-def _checked(group: Mapping[str, ArrayLike], what: str, axes: int | None = None) -> dict:
-    """Real arrays with the axes (chain, draw), the same draws within the group."""
-    arrays: dict[str, NDArray] = {name: np.asarray(value) for name, value in group.items()}
-    for name, array in arrays.items():
-        if array.ndim < 2 or (axes is not None and array.ndim != axes) or 0 in array.shape[:2]:
-            raise ValueError(
-                f"`{what}[{name!r}]` has shape {array.shape}, but must be "
-                f"(chain, draw{', ...' if axes is None else ''}) with at least one of each. "
-                "For a single chain add the axis: array[None]."
-            )
-        if array.dtype.kind not in "fiub":
-            raise TypeError(
-                f"`{what}[{name!r}]` has dtype {array.dtype}, but a diagnosis needs real numbers."
-            )
-    sizes = {array.shape[1] for array in arrays.values()}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"The arrays of `{what}` have different numbers of draws, {sorted(sizes)}. "
-            "Give all of them at the same draws."
-        )
-    return arrays
-
-
-def _counts(values: Mapping[str, NDArray], weights: Mapping[str, NDArray]) -> dict[str, int]:
-    """Chains, draws that functions are judged on, and draws that the run recorded."""
-    judged = next(iter((values or weights).values())).shape
-    # Either may be of every k-th draw only.
-    recorded = max(array.shape[1] for array in (*values.values(), *weights.values()))
-    return {"chains": judged[0], "draws": judged[1], "recorded_draws": recorded}
-
-
-def _odd_chains(
-    values: Mapping[str, NDArray],
-    weights: Mapping[str, NDArray],
-    sampler: Mapping[str, Any],
-    limits: Thresholds,
-) -> dict[str, Any]:
-    """Chains that are stuck, not finite or apart from the rest."""
-    # Equal names in both groups must not hide each other.
-    everything = {("f", name): array for name, array in values.items()}
-    everything |= {("w", name): array for name, array in weights.items()}
-    moved = moved_share(everything)
-    acceptance = sampler["acceptance"] or [np.nan] * len(moved)
-    stuck = [
-        chain
-        for chain, share in enumerate(moved)
-        if sampler["recorded_draws"] >= 4
-        and (share < limits.stuck_share or acceptance[chain] < limits.stuck_share)
-    ]
-    broken = [
-        chain
-        for chain in range(len(moved))
-        # The extremes of a chain carry a NaN on and need no array of truth values.
-        if not all(
-            np.isfinite(array[chain].min()) and np.isfinite(array[chain].max())
-            for array in everything.values()
-            if array.size
-        )
-    ]
-    apart: list[int] = []
-    without = float("nan")
-    if sampler["superchains"] is None:  # else chains are many and short
-        apart, without = chains_apart(
-            values, rhat_threshold=limits.rhat_threshold, rhat_limit=limits.rhat_limit
-        )
-    return {
-        "moved_share": moved.tolist(),
-        "stuck_chains": stuck,
-        "non_finite_chains": broken,
-        "apart_chains": apart,
-        "rhat_without_apart": without if apart else None,
-    }

@@ -140,7 +140,11 @@ def layers(draws: Draws, groups: Mapping[str, str] | None) -> dict[str, dict[str
 
 
 def sampler_summary(
-    stats: Draws, *, max_tree_depth: int | None, target_acceptance: float | None
+    stats: Draws,
+    *,
+    max_tree_depth: int | None,
+    target_acceptance: float | None,
+    superchains: int | None = None,
 ) -> dict[str, Any]:
     """Statistics of the sampler, per chain where that says more; None where it reports none."""
     summary: dict[str, Any] = {
@@ -157,6 +161,12 @@ def sampler_summary(
         "lp_rhat": None,
         "lp_ess_bulk": None,
         "stopped_chains": {},
+        # Statistic -> the chains in which it is somewhere NaN or infinite.
+        "non_finite_statistics": {
+            name: broken.tolist()
+            for name, array in stats.items()
+            if (broken := np.flatnonzero(~np.isfinite(array).all(axis=1))).size
+        },
     }
     if "stopped" in stats:
         stopped = stats["stopped"].astype(bool)
@@ -186,10 +196,14 @@ def sampler_summary(
         ("step_size", "step_size"),
     ):
         if name in stats:
-            summary[key] = stats[name].mean(axis=1, dtype=float).tolist()
+            finite = np.ma.masked_invalid(stats[name])  # what is not is said, and no average
+            summary[key] = finite.mean(axis=1, dtype=float).filled(np.nan).tolist()
     if "lp" in stats:
-        found = convergence_summary(stats["lp"])
-        summary["lp_rhat"], summary["lp_ess_bulk"] = float(found.rhat), float(found.ess_bulk)
+        found, lp = convergence_summary(stats["lp"]), stats["lp"]
+        summary["lp_ess_bulk"] = float(found.ess_bulk)
+        summary["lp_rhat"] = float(
+            found.rhat if superchains is None else rhat_among(lp, superchains)
+        )
     return summary
 
 

@@ -109,7 +109,7 @@ def read_temperatures(
         raise ValueError("The gradient of U needs both `x` and `y`: give both, or neither.")
     run, statistics = posterior.provenance, posterior.statistics
     notes: list[str] = []
-    chains = _going(statistics, notes)
+    chains = _going(statistics, run["chains"], notes)
     sites = {site: name for name, site in run["site_names"].items()}
     recorded = [sites[site] for site in sorted(run["latents"])]  # the order of the statistics
     names = natural(recorded)
@@ -243,11 +243,10 @@ def temperatures_for_diagnosis(
     return recorded_temperatures(posterior), reason
 
 
-def _going(statistics: Mapping[str, np.ndarray], notes: list[str]) -> np.ndarray:
-    """Indices of the chains that did not stop."""
-    chains = next(iter(statistics.values())).shape[0] if statistics else 0
+def _going(statistics: Mapping[str, np.ndarray], chains: int, notes: list[str]) -> np.ndarray:
+    """Indices of the chains that did not stop, of so many."""
     if "stopped" not in statistics:
-        return np.arange(chains) if chains else np.arange(0)
+        return np.arange(chains)
     stopped = np.asarray(statistics["stopped"]).astype(bool).any(axis=1)
     if stopped.all():
         raise ValueError(

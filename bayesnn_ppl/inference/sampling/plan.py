@@ -6,24 +6,22 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpyro.infer.mcmc import MCMCKernel
 
 from bayesnn_ppl.core.arguments import integer
 from bayesnn_ppl.core.arrays import column_names
 from bayesnn_ppl.core.precision import arithmetic
-from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step, needs_all_rows
+from bayesnn_ppl.inference.kernels.common.model_kernel import has_accept_step
 from bayesnn_ppl.inference.runtime.device_placement import place_chains
 from bayesnn_ppl.inference.runtime.keep import Keep, Probe, check_keep
 from bayesnn_ppl.inference.runtime.provenance import describe_common, kept, kernel_settings
 from bayesnn_ppl.inference.runtime.run_inputs import RunInputs
 from bayesnn_ppl.inference.runtime.stopping_rule import Until
 from bayesnn_ppl.inference.sampling.chain_starts import check_starts, network_sites, resolve_start
+from bayesnn_ppl.inference.sampling.kernel_checks import check_kernel, check_noise, tempered
 from bayesnn_ppl.inference.sampling.process_share import Share, check_sharing, share_of
 from bayesnn_ppl.inference.sampling.traced_functions import Settings, rows_at_once
 from bayesnn_ppl.inference.sampling.training_rows import HeldRows, StreamedRows, open_rows
 from bayesnn_ppl.modeling.contract import (
-    RANDOM_DENSITY,
-    WITHOUT_NOISE,
     ModelSummary,
     check_task,
     inspect_model,
@@ -31,7 +29,7 @@ from bayesnn_ppl.modeling.contract import (
 from bayesnn_ppl.modeling.temperature import warn_of_cold_latents
 from bayesnn_ppl.modeling.unfitted_parameters import refuse_unfitted
 from bayesnn_ppl.posterior.posterior import Posterior
-from bayesnn_ppl.posterior.starting_points import origin, starting_draws
+from bayesnn_ppl.posterior.starting_points import first_starts, origin, starting_draws
 
 __all__ = ["Plan", "SampleInputs", "make_plan"]
 
@@ -68,6 +66,7 @@ class Plan:
         share: this process's part.
         trainer: of the starts, such as an `Ensemble`; else None.
         started: what it says of them, or which run they are of.
+        first_starts: site -> where the chains of that run began.
     """
 
     inputs: SampleInputs
@@ -81,6 +80,7 @@ class Plan:
     share: Share
     trainer: Any = None
     started: Any = None
+    first_starts: Mapping[str, np.ndarray] | None = None
 
     @property
     def start(self) -> str:
@@ -163,7 +163,7 @@ def _fold_in(key: jax.Array, index: jax.Array) -> jax.Array:
 def make_plan(given: SampleInputs) -> Plan:
     """Check every argument of `sample`; see there."""
     kernel, float64, on_disk = given.method, given.float64, given.on_disk
-    _check_kernel(kernel)
+    check_kernel(kernel)
     inputs = replace(
         given,
         warmup=integer(given.warmup, "`warmup`", at_least=0),
@@ -186,8 +186,8 @@ def make_plan(given: SampleInputs) -> Plan:
         )
         check_task(inputs.y, summary)
         refuse_unfitted(summary.unfitted, type(kernel).__name__)
-        summary = _tempered(summary, kernel)
-        _check_noise(kernel, summary)
+        summary = tempered(summary, kernel)
+        check_noise(kernel, summary)
         if summary.discrete:
             rows = replace(rows, y=rows.y.astype(np.int32))
         warn_of_cold_latents(summary)
@@ -196,10 +196,11 @@ def make_plan(given: SampleInputs) -> Plan:
         networks: tuple[str, ...] = ()
         if isinstance(init, str) and init == "network":
             networks, init = network_sites(kernel.model, summary, rows.x, rows.y, chains), {}
-        started = None
+        started = begun = None
         if isinstance(init, Posterior):
-            started = origin(init)
-            init = starting_draws(init, summary, chains, argument="init", draw=-1)
+            other, started = init, origin(init)
+            init = starting_draws(other, summary, chains, argument="init", draw=-1)
+            begun = first_starts(other, summary, chains)
         strategy, values = resolve_start(None if trainer else init, kernel, summary, chains)
         mesh, arrangement = place_chains(
             inputs.chain_method,
@@ -243,7 +244,7 @@ def make_plan(given: SampleInputs) -> Plan:
     with arithmetic(float64=float64):
         rows = rows.planned(settings, summary, seed=inputs.seed)
     return Plan(
-        inputs, settings, summary, rows, values, keep, probe, until, share, trainer, started
+        inputs, settings, summary, rows, values, keep, probe, until, share, trainer, started, begun
     )
 
 
@@ -253,55 +254,3 @@ def _watched(keep: Keep | None, rows: HeldRows | StreamedRows, float64: bool) ->
     if not isinstance(keep, Keep) or keep.probe is not None:
         return keep
     return replace(keep, probe=rows.spread(float64=float64))
-
-
-def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, MCMCKernel):
-        hint = " Build it from your model: `NUTS(model)`." if callable(kernel) else ""
-        raise TypeError(
-            "The kernel must be a numpyro.infer.mcmc.MCMCKernel such as `NUTS(model)`, "
-            f"not {kernel!r}.{hint}"
-        )
-    if getattr(kernel, "model", None) is None:
-        raise ValueError(
-            f"The kernel {type(kernel).__name__} has no model. Build it from a model, "
-            f"`{type(kernel).__name__}(model)`, not from a potential function: predictions need "
-            "the model."
-        )
-
-
-def _check_noise(kernel: MCMCKernel, summary: ModelSummary) -> None:
-    """Raise ValueError unless the kernel samples a model with noise in training as it is said to.
-
-    The target is exp(-U/T) with U(θ) = -E log p(y | a(x), θ) - log p(θ), the mean over the noise
-    a. A minibatch kernel follows gradients that are unbiased for those of U, whatever else is
-    random in them; everything else needs U itself.
-    """
-    why = needs_all_rows(kernel)
-    if summary.noisy and why is not None:
-        raise ValueError(
-            f"{RANDOM_DENSITY}, and {type(kernel).__name__} {why}, which would be another one at "
-            "each look: there is no target that it leaves invariant. Use a minibatch kernel "
-            'without an accept step, such as `bnn.kernels.SGHMC`, with `gradient="minibatch"`, '
-            f"{WITHOUT_NOISE}"
-        )
-
-
-def _tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
-    """The summary at the kernel's own temperature, which is that of the whole posterior."""
-    temperature = getattr(kernel, "posterior_temperature", 1.0)
-    if summary.local and hasattr(kernel, "batch_size"):
-        raise ValueError(
-            f"The latent sites {list(summary.local)} have a value for each row of the data, and a "
-            f"minibatch of {type(kernel).__name__} has no rows to move the others by. Integrate "
-            "them out, or take a kernel of the whole data such as NUTS."
-        )
-    if temperature == 1.0:
-        return summary
-    if summary.posterior_temperature != 1.0:
-        raise ValueError(
-            f"The model is `cold`, T = {summary.posterior_temperature}, and the kernel has the "
-            f"temperature {temperature}: two whole-posterior temperatures multiply without a "
-            "trace. Give the kernel the temperature, and the model as it was before `cold`."
-        )
-    return replace(summary, posterior_temperature=temperature)

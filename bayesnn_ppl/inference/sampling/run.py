@@ -139,6 +139,8 @@ class Run:
             if problem is not None:
                 raise RuntimeError(problem)
             self._state = state
+        if plan.first_starts is not None:  # they count, also for how far apart the chains began
+            started = {"starts": dict(plan.first_starts)}
         names = variable_names(started["starts"])
         started["starts"] = {names[site]: a for site, a in started["starts"].items()}
         self._sink.take_starts(

@@ -89,7 +89,8 @@ def sample(
             draw from the prior. "network": the model's Flax networks where their own
             initialisers put them, each chain by a draw of its own, and other sites at draws from
             the prior; `Ensemble(...)`: at networks trained apart, one for each chain. A posterior
-            of the same network: at the last draw of each of its chains, or of its only one for all.
+            of the same network: at the last draw of each of its chains, or of its only one for all;
+            the verdict on exploration is by where that run began.
             Or a strategy of `numpyro.infer`, or a mapping from site names to constrained values.
         thinning: transitions per kept draw. `warmup` and `draws` count draws; a warm-up draw is
             one transition.

@@ -64,8 +64,9 @@ def find_step_size(
     thermostat has to take up, and of a splitting such as BAOAB the error of the momenta, which
     is as large. A pilot whose intervals are too wide is repeated, twice as long, up to four times.
 
-    A step that passes is right for the temperatures of this posterior; it does not say that the
-    chains mix, which is what `diagnose` is for.
+    At a step that passes no temperature is known to be wrong: one that is a little more than the
+    tolerance off may pass, since pilots are short. Nor does it say that the chains mix, which is
+    what `diagnose` is for.
 
     Args:
         kernel: a stochastic-gradient kernel with a constant step size; it is not modified.
@@ -233,9 +234,11 @@ def _found(kernel: Any, pilots: dict[float, PilotRun], tolerance: float) -> Step
     limits = zero_step_temperatures(ladder)
     name = type(kernel).__name__
     if chosen is not None:
+        best = good[0]
         sentence = (
-            f"{chosen:.2e} is the largest step size of the ladder at which all temperatures of "
-            f"{name} are right to within {100 * tolerance:g} %."
+            f"{chosen:.2e} is the largest step size of the ladder at which no temperature of "
+            f"{name} differs from T by more than {100 * tolerance:g} % beyond its error: they read "
+            f"{best.coldest:.3g} to {best.hottest:.3g} T in {best.draws} draws of a chain."
         )
         if chosen == ladder[0].step_size:
             sentence += " It is the largest that was tried; a longer one may pass as well."

@@ -108,6 +108,8 @@ def test_a_ladder_is_gone_down_until_one_passes(simulated):
     found = find_step_size(kernel(), X, Y, step_sizes=[0.001, 0.02, 0.3], draws=200)
     assert [run.step_size for run in found.ladder] == [0.3, 0.02]
     assert found.step_size == 0.02 and "largest that was tried" not in found.sentence
+    best = found.ladder[-1]
+    assert f"{best.coldest:.3g} to {best.hottest:.3g} T in {best.draws} draws" in found.sentence
 
 
 def test_a_pilot_that_cannot_tell_is_run_for_longer(simulated):

@@ -63,7 +63,9 @@ def judge_exploration(
             "No function values are known, so the distance between the starts cannot be measured. "
             "Give the model and rows, or sample with probe inputs."
         )
-        if functions:
+        if functions and "sentence" in starts:
+            sentence = starts["sentence"]
+        elif functions:
             sentence = (
                 "The starts of the chains are not known. So it is not known whether R-hat could "
                 "have seen a mode that some of them missed. Pass `starts`, the function values at "

@@ -74,6 +74,13 @@ def _broken(
             "finite; later draws repeat the last finite one. Lower the step size, or search for "
             "one with `find_step_size` (`--step-size auto`)."
         )
+    if sampler["identical_chains"]:
+        twins = ", and ".join(listed(chains) for chains in sampler["identical_chains"])
+        sentences.append(
+            f"{twins.capitalize()} have the same draws, all of them: one run was given twice, or "
+            "runs of one seed were joined. Copies always agree, and count as draws that nobody "
+            "made. Give each chain once."
+        )
     for chain in sampler["stuck_chains"]:
         if chain in sampler["stopped_chains"]:
             continue
@@ -145,7 +152,7 @@ def _function_space(judged: list[Summary], sampler: Summary, limits: Thresholds)
                 )
             )
     if smallest < limits.ess_threshold:
-        now = sampler["recorded_draws"]
+        now = sampler["recorded_draws"] * sampler["every"]
         needed = round_up(now * limits.ess_threshold / max(smallest, 1e-9))
         # While the chains disagree the rate says how far apart they are, not how they mix.
         advice = (
@@ -214,6 +221,25 @@ def _transitions(sampler: Summary, limits: Thresholds) -> list[Finding]:
                     if serious
                     else ", too few to matter."
                 ),
+            )
+        )
+    for name, chains in sampler["non_finite_statistics"].items():
+        found.append(
+            (
+                "not judged",
+                f"`{name}` has values that are NaN or infinite{in_chains(chains)}, so what it "
+                "would say of the sampler is not known. Find out at which draws, and why.",
+            )
+        )
+    if (sampler["lp_rhat"] or 0) >= limits.rhat_limit:
+        found.append(
+            (
+                "doubtful",
+                f"The log density has {_rhat_of(sampler)} {sampler['lp_rhat']:.2f} (effective "
+                f"sample size {sampler['lp_ess_bulk']:.0f}): chains are at different levels of it, "
+                "which no symmetry of weights explains. They may be in different modes that agree "
+                "at these inputs and not at others. Compare the chains' log densities, give inputs "
+                "away from the training data, or run longer.",
             )
         )
     low = [

@@ -52,7 +52,7 @@ def remarks(
     ):
         return ()
     trust = (
-        "predictions can be trusted"
+        "predictions at these inputs can be trusted"
         if status == "converged"
         else "judge by the predictions, with the reservations above"
     )
