@@ -14,6 +14,7 @@ from bayesnn_ppl.posterior.prediction import function_values
 
 __all__ = ["diagnose_posterior"]
 
+_BFLOAT16 = 2.0**-7
 _MOST_PROBES = 20_000  # function values per draw; more say nothing more about convergence
 
 
@@ -67,6 +68,7 @@ def diagnose_posterior(
         "accept_step": run.get("accept_step"),
         "superchains": run.get("superchains"),
         "every": _every(posterior, functions, draws),
+        "resolution": _BFLOAT16 if run.get("keep", {}).get("bfloat16") else None,
         "kernel": run.get("kernel", "the sampler"),
     }
     if not known["accept_step"] and "temperatures" not in settings:

@@ -41,6 +41,7 @@ def diagnose(
     no_temperatures: str | None = None,
     superchains: int | None = None,
     every: int = 1,
+    resolution: float | None = None,
     max_tree_depth: int | tuple[int, int] | None = None,
     target_acceptance: float | None = None,
     rhat_threshold: float = 1.01,
@@ -90,6 +91,8 @@ def diagnose(
             (`nested_rhat`), and the starts that count for exploration are those of the groups.
         every: draws of a chain that were made for each that is given, where only some were kept;
             `stats` may be of all of them.
+        resolution: distance of neighbouring numbers in `draws`, relative to them, where they were
+            rounded to less than their type can hold: 2^-7 for bfloat16.
         max_tree_depth: depth at which a NUTS tree is saturated; of a pair (warm-up, sampling)
             the second counts.
         target_acceptance: what the step size was adapted to.
@@ -148,7 +151,7 @@ def diagnose(
         for name, array in values.items()
     }
     weight_summaries = {
-        layer: summarise(variables, **measure)
+        layer: summarise(variables, **measure, resolution=resolution)
         for layer, variables in layers(weights, groups).items()
     }
     sampler = {

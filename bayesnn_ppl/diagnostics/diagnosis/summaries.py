@@ -29,6 +29,7 @@ def summarise(
     superchains: int | None = None,
     precision: bool = False,
     probabilities: bool = False,
+    resolution: float | None = None,
 ) -> dict[str, Any]:
     """Convergence of a group of variables, element by element.
 
@@ -44,8 +45,10 @@ def summarise(
             the nested one.
         precision: also the largest Monte Carlo errors, see `_errors`.
         probabilities: whether the variables are, which have a scale of their own.
+        resolution: of the numbers, relative to them, where it is not that of their type.
     """
-    parts: dict[str, list[NDArray]] = {field: [] for field in ("rhat", "bulk", "tail", "error")}
+    fields = ("rhat", "bulk", "tail", "error", "steps")
+    parts: dict[str, list[NDArray]] = {field: [] for field in fields}
     names: list[tuple[str, NDArray, tuple[int, ...]]] = []
     total = constant = non_finite = 0
     for name, values in variables.items():
@@ -67,6 +70,8 @@ def summarise(
         parts["tail"].append(np.ravel(found.ess_tail)[judged])
         with np.errstate(invalid="ignore", divide="ignore"):
             parts["error"].append((np.ravel(found.mcse_mean) / np.ravel(found.sd))[judged])
+        steps = _rounding(values, np.ravel(found.mean), np.ravel(found.sd), resolution)
+        parts["steps"].append(steps[judged])
         names.append((name, np.flatnonzero(judged), trailing))
     joined = {field: np.concatenate(arrays) for field, arrays in parts.items()}
     rhat, bulk, tail = joined["rhat"], joined["bulk"], joined["tail"]
@@ -86,10 +91,26 @@ def summarise(
         "ess_tail_median": _of(np.median, tail),
         "ess_above_limit": _share(smallest >= ess_limit, smallest),
         "mcse_over_sd_max": _of(np.max, joined["error"]),
+        "rounded": int((joined["steps"] > 1).sum()),
+        "coarsest": _worst(joined["steps"], names)[:1],
         "worst": _worst(rhat, names),
         "fewest": _worst(-smallest, names)[:1],
         **errors,
     }
+
+
+def _rounding(
+    values: NDArray, mean: NDArray, sd: NDArray, resolution: float | None
+) -> NDArray[np.float64]:
+    """Distance of neighbouring numbers at the mean, in standard deviations.
+
+    Rounding to steps h adds h²/12 to a variance: at a step of one standard deviation the standard
+    deviation is 4 % too large.
+    """
+    if resolution is None:
+        resolution = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return resolution * 2.0 ** np.floor(np.log2(np.abs(mean))) / sd
 
 
 def _errors(

@@ -133,6 +133,31 @@ def test_starts_that_are_not_finite_are_said_to_be():
     assert "no output has finite values" in found.verdict
 
 
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float16, 2000), (np.float32, 2e7)])
+def test_numbers_that_are_rounded_coarsely_are_a_doubt(dtype, offset):
+    found = diagnosed((VALUES / 2 + offset).astype(dtype))
+    assert "are rounded to steps wider than their standard deviation" in found.verdict
+    assert found.functions["mean"]["rounded"] == 3 and found.status == "doubtful"
+    assert diagnosed((VALUES + offset).astype(np.float64)).status == "converged"
+
+
+def level(x, y=None):
+    """An intercept far from 0 by its standard deviation."""
+    b = numpyro.sample("b", dist.Normal(100.0, 1.0))
+    with numpyro.plate("data", x.shape[0]):
+        numpyro.sample("y", dist.Normal(b * x[:, 0], 1.0), obs=y)
+
+
+def test_draws_kept_in_bfloat16_are_judged_by_its_steps(tmp_path):
+    for name, bfloat16 in (("whole", False), ("half", True)):
+        keep = bnn.Keep(bfloat16=bfloat16)
+        bnn.sample(NUTS(level), X, 50 * Y, out=tmp_path / name, **(RUN | {"keep": keep}))
+    assert bnn.load(tmp_path / "whole", level).diagnose(X).weights["b"]["rounded"] == 0
+    found = bnn.load(tmp_path / "half", level).diagnose(X)
+    assert found.weights["b"]["rounded"] == 1 and found.status != "converged"
+    assert "1 of 1 weights are rounded to steps wider" in found.verdict
+
+
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [

@@ -73,3 +73,8 @@ def outputs(functions: Mapping[str, Summary]) -> list[Summary]:
 def fewest(summary: Summary) -> float:
     """The smallest effective sample size, bulk or tail."""
     return min(summary["ess_bulk_min"], summary["ess_tail_min"])
+
+
+def rhat_name(sampler: Summary) -> str:
+    """What R-hat is called: of superchains it is the nested one."""
+    return "R-hat" if sampler.get("superchains") is None else "nested R-hat"
