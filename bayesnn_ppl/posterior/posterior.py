@@ -237,9 +237,9 @@ class Posterior(DrawsWithModel):
     def load(cls, path: str | Path, model: Any = None, *, thin: int = 1) -> Self:
         """Open a saved posterior. See `load`."""
         thin = integer(thin, "`thin`", at_least=1)
-        posterior = cls(storage.read(storage.fetched(path), thin=thin), model)
-        run = posterior.provenance
-        known = posterior.tree["posterior"].data_vars if posterior.has_weights else ()
+        tree = storage.read(storage.fetched(path), thin=thin)
+        run = storage.read_attributes(tree)
+        known = tree["posterior"].data_vars if "posterior" in tree.children else ()
         absent = [name for name in run.get("site_names", ()) if known and name not in known]
         if absent or "site_names" not in run:
             raise ValueError(
@@ -254,6 +254,7 @@ class Posterior(DrawsWithModel):
                 f"  {made_with}\nand the model given is\n  {describe(model)}\n"
                 "Give the model that made them."
             )
+        posterior = cls(tree)
         posterior.model = posterior._predicting(model)
         return posterior
 

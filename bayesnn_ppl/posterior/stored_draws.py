@@ -13,13 +13,34 @@ from bayesnn_ppl.core.arguments import html_table, strict_switches
 __all__ = ["StoredDraws", "latents_by_site"]
 
 _MOST_SHOWN = 12  # variables in the table of a notebook
+_ELSEWHERE = (
+    "Draws from elsewhere are judged by `bayesnn_ppl.diagnostics.diagnose(functions, draws, "
+    "statistics)`, and become a posterior by `Posterior.from_arrays`."
+)
 
 
 class StoredDraws:
-    """What a `Posterior` reads off its tree, without its model."""
+    """What a `Posterior` reads off its tree, without its model.
+
+    Raises:
+        TypeError: `tree` is not an `xarray.DataTree`.
+        ValueError: it is not of this library.
+    """
 
     def __init__(self, tree: xr.DataTree, model: Any = None) -> None:
-        self.tree = tree
+        if not isinstance(tree, xr.DataTree):
+            raise TypeError(
+                f"`tree` is a {type(tree).__name__}, and must be an `xarray.DataTree`, such as "
+                f"`posterior.tree`. {_ELSEWHERE}"
+            )
+        if "site_names" not in storage.read_attributes(tree):
+            raise ValueError(
+                "The tree is not of this library: `site_names` is missing in its attribute "
+                f"`bayesnn_ppl`, which says what was sampled and how. {_ELSEWHERE} If a step "
+                "dropped the attributes of a tree of this library, copy them: "
+                "`tree.attrs.update(posterior.tree.attrs)`."
+            )
+        self.tree = storage.chains_first(tree)
         self.model = model
         self.data: tuple[Any, Any] | None = None
 
@@ -147,8 +168,8 @@ class StoredDraws:
         if not self.has_weights:
             return {}
         # In the order of the record: a store on disk lists its arrays in any order.
-        variables = self.tree["posterior"].data_vars
-        return {name: variables[name].values for name in self.provenance["site_names"]}
+        names = self.provenance["site_names"]
+        return {name: storage.read_values(self.tree, "posterior", name) for name in names}
 
     @strict_switches
     def samples(self, *, group_by_chain: bool = False) -> dict[str, np.ndarray]:
@@ -196,7 +217,8 @@ class StoredDraws:
     @property
     def statistics(self) -> dict[str, np.ndarray]:
         """Statistic name, such as `diverging`, -> array (chain, draw)."""
-        return {str(name): a.values for name, a in self.tree["sample_stats"].data_vars.items()}
+        names = map(str, self.tree["sample_stats"].data_vars)
+        return {name: storage.read_values(self.tree, "sample_stats", name) for name in names}
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -229,7 +251,9 @@ class StoredDraws:
         """Kept function values over all draws, name -> (S, ...)."""
         self._probe()
         return {
-            str(name): a.values.reshape(-1, *a.shape[2:])
+            str(name): storage.read_values(self.tree, "predictions", str(name)).reshape(
+                -1, *a.shape[2:]
+            )
             for name, a in self.tree["predictions"].data_vars.items()
         }
 

@@ -6,7 +6,7 @@ from bayesnn_ppl.storage.dimensions import dimension_names, labelled
 from bayesnn_ppl.storage.files import is_written_to, writing_to
 from bayesnn_ppl.storage.folder import RunFolder, write
 from bayesnn_ppl.storage.inspection import check, repair
-from bayesnn_ppl.storage.reading import read
+from bayesnn_ppl.storage.reading import read, read_values
 from bayesnn_ppl.storage.remote import (
     absolute,
     fetched,
@@ -21,6 +21,7 @@ from bayesnn_ppl.storage.tree import (
     PROBE,
     STARTS,
     build_tree,
+    chains_first,
     read_attributes,
     variable_names,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "SharedFolder",
     "absolute",
     "build_tree",
+    "chains_first",
     "check",
     "dimension_names",
     "fetched",
@@ -46,6 +48,7 @@ __all__ = [
     "read_attributes",
     "read_commit",
     "read_config",
+    "read_values",
     "remove_run",
     "repair",
     "send",

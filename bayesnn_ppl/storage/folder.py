@@ -27,7 +27,7 @@ from bayesnn_ppl.storage.commits import files_of
 from bayesnn_ppl.storage.derived import GROUPS
 from bayesnn_ppl.storage.files import write_arrays, write_json, writing_to
 from bayesnn_ppl.storage.opening import PARTS, OpenFolder
-from bayesnn_ppl.storage.reading import read
+from bayesnn_ppl.storage.reading import read, read_values
 from bayesnn_ppl.storage.tree import MOMENTS, PROBE, PROVENANCE, STARTS
 from bayesnn_ppl.storage.zarr_store import (
     Block,
@@ -223,7 +223,7 @@ def write(tree: xr.DataTree, path: Path) -> Path:
         once: dict[str, dict[str, np.ndarray]] = {"starts": {}, "moments": {}}
         derived = {n: g.to_dataset() for n, g in tree.children.items() if n in GROUPS}
         for name, group in tree.children.items():
-            arrays = {str(variable): a.values for variable, a in group.data_vars.items()}
+            arrays = {str(v): read_values(tree, name, str(v)) for v in group.data_vars}
             if name in STARTS or name in MOMENTS:
                 kind = once["starts" if name in STARTS else "moments"]
                 kind |= {f"{name}/{variable}": array for variable, array in arrays.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesnn_ppl.storage.commits import read_commit, read_config
+from bayesnn_ppl.storage.coordinates import WrongCoordinate, rewrite, wrong_coordinates
 from bayesnn_ppl.storage.derived import read_groups
 from bayesnn_ppl.storage.files import read_arrays, write_json
 from bayesnn_ppl.storage.folder import RunFolder
@@ -14,10 +15,13 @@ from bayesnn_ppl.storage.reading import DAMAGE, journal_blocks, read_parts
 from bayesnn_ppl.storage.zarr_store import STORE, chunk_file, committed_chunks, stored_groups
 
 
-def _problems(path: Path) -> tuple[list[str], int]:
-    """What is wrong, in sentences, and how many draws from the first on are whole."""
+def _problems(path: Path) -> tuple[list[str], int, list[WrongCoordinate]]:
+    """What is wrong, in sentences; how many draws from the first on are whole; coordinates.
+
+    The sentences on the coordinates are among those, as the last.
+    """
     record = read_commit(path)
-    problems, whole = [], record["draws"]
+    problems, whole, coordinates = [], record["draws"], []
     if record["in_store"]:
         import zarr
 
@@ -39,6 +43,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
                 else:
                     continue
             whole = min(whole, index * chunk)
+        coordinates = wrong_coordinates(path, record)
 
     def reads(look: Callable[[], Any], remark: str = "") -> bool:
         try:
@@ -67,7 +72,7 @@ def _problems(path: Path) -> tuple[list[str], int]:
             problems.append(f"A group made from the draws is damaged: {error}")
     if record["moments"]:
         reads(partial(read_parts, path, record["moments"]), " The moments of the weights are lost.")
-    return problems, whole
+    return [*problems, *map(str, coordinates)], whole, coordinates
 
 
 def check(path: Path) -> list[str]:
@@ -86,12 +91,13 @@ def check(path: Path) -> list[str]:
 def repair(path: Path) -> int:
     """Keep the draws before the first that is damaged; returns how many those are.
 
-    The repaired run is finished: its checkpoint belongs to draws that are gone.
+    Coordinates are written again. Where more is damaged, the repaired run is finished: its
+    checkpoint belongs to draws that are gone.
 
     Raises:
         ValueError: no draw at all is whole.
     """
-    problems, whole = _problems(path)
+    problems, whole, coordinates = _problems(path)
     record = read_commit(path)
     if not problems:
         return record["draws"]
@@ -99,6 +105,11 @@ def repair(path: Path) -> int:
         raise ValueError(f"No draw of the run `{path}` is whole: there is nothing to keep.")
     folder = RunFolder(path, read_config(path), record)
     try:
+        for wrong in coordinates:
+            rewrite(path, wrong)
+        if len(problems) == len(coordinates):  # all draws are whole, and the run can be resumed
+            folder.update_config(repaired=problems)
+            return record["draws"]
         journal = [entry for entry in record["journal"] if entry["end"] <= whole]
         record |= {
             "draws": whole,

@@ -40,6 +40,9 @@ DAMAGE = (
 )
 
 
+_SOURCE = "source"  # xarray's own name for where something was read
+
+
 def journal_blocks(record: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
     """The journal's files that the store has not overtaken: of one block of draws together."""
     blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -89,7 +92,9 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
         record = read_commit(path)
         try:
             tree = read_record(path, record, first=first)
-            return tree if thin == 1 else _thinned(tree, path, thin)
+            tree = tree if thin == 1 else _thinned(tree, path, thin)
+            tree.encoding[_SOURCE] = str(path)
+            return tree
         except ValueError:
             # A writer that commits meanwhile removes the journal that the record named.
             if read_commit(path) == record:
@@ -101,6 +106,31 @@ def read(path: Path, *, first: int = 0, thin: int = 1) -> xr.DataTree:
                     f"The run `{path}` is damaged: {what[:300]}. `bayesnn check` says "
                     "what is whole."
                 ) from error
+
+
+def read_values(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
+    """The values of a variable of a tree, which may be read from a run only now.
+
+    Raises:
+        ValueError: a chunk of it is damaged or gone.
+    """
+    array = tree[group].data_vars[name]
+    return _values(array, f"{group}/{name}", tree.encoding.get(_SOURCE))
+
+
+def _values(array: xr.DataArray, name: str, source: Path | str | None) -> np.ndarray:
+    """The values of an array, which is then in memory; ValueError where they cannot be read."""
+    try:
+        return array.values
+    except (ValueError, RuntimeError, OSError) as error:
+        if source is None:
+            raise
+        what = str(error).strip().removesuffix(".") or type(error).__name__
+        raise ValueError(
+            f"`{name}` of the run `{source}` cannot be read: {what[:300]}. `bayesnn check "
+            f"{source}` says which chunks are damaged, and with `--repair` keeps the draws before "
+            "them. Or restore the run from a copy, or sample again."
+        ) from error
 
 
 def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.DataTree:
@@ -120,7 +150,15 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
         opened = open_store(path / STORE, kept)
         chains = np.arange(max(found.sizes.get("chain", 0) for found in opened.values()))
         for group, found in opened.items():
-            parts[group].append(labelled(found.assign_coords(chain=chains), group))
+            draws = draw_numbers(first, in_store, groups[group])
+            if found.sizes.get("draw", len(draws)) != len(draws):
+                raise ValueError(
+                    f"The run `{path}` is damaged: its store holds {found.sizes['draw']} of the "
+                    f"{len(draws)} draws of `{group}` that are committed. `bayesnn check` says "
+                    "what is whole."
+                )
+            numbered = found.assign_coords(chain=chains, draw=draws)
+            parts[group].append(labelled(numbered, group))
     for entries in journal_blocks(record):
         begin, end = max(entries[0]["begin"], in_store, first), entries[0]["end"]
         if begin >= end:
@@ -144,10 +182,7 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
             chains = next(iter(arrays.values())).shape[0]
             coordinates = {"chain": np.arange(chains), "draw": draw_numbers(begin, end, every)}
             parts[group].append(labelled(xr.Dataset(variables, coordinates), group))
-    datasets = {
-        group: found[0] if len(found) == 1 else xr.concat(found, "draw", join="exact")
-        for group, found in parts.items()
-    }
+    datasets = {group: _joined(found, group, path) for group, found in parts.items()}
     if record["moments"]:
         datasets |= datasets_of_chains(read_parts(path, record["moments"]))
     if config.get("starts"):
@@ -165,6 +200,15 @@ def read_record(path: Path, record: dict[str, Any], *, first: int = 0) -> xr.Dat
     tree = xr.DataTree.from_dict(datasets)
     tree.attrs[PROVENANCE] = json.dumps(config | {"draws": record["draws"]})
     return tree
+
+
+def _joined(parts: list[xr.Dataset], group: str, path: Path) -> xr.Dataset:
+    """The draws of store and journal, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    for name, array in parts[0].data_vars.items():  # to be joined, and so read now
+        _values(array, f"{group}/{name}", path)
+    return xr.concat(parts, "draw", join="exact")
 
 
 def _without_draws(path: Path, record: Mapping[str, Any], config: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Draws as an ArviZ DataTree, in memory."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,25 @@ def probe_dataset(probe: Mapping[str, np.ndarray]) -> xr.Dataset:
     """The inputs, and perhaps targets, at which function values were kept."""
     variables = {n: (dimension_names(n, a.ndim, PROBE, ()), a) for n, a in probe.items()}
     return labelled(xr.Dataset(variables), PROBE)
+
+
+def chains_first(tree: xr.DataTree) -> xr.DataTree:
+    """The tree with its arrays as (chain, draw, ...), in which order they are read."""
+    turned = {
+        name: group.to_dataset().transpose("chain", "draw", ..., missing_dims="ignore")
+        for name, group in tree.children.items()
+        if any(_leads_otherwise(array.dims) for array in group.data_vars.values())
+    }
+    if turned:
+        tree = tree.copy()
+        for name, dataset in turned.items():
+            tree[name].dataset = dataset
+    return tree
+
+
+def _leads_otherwise(dims: tuple[Hashable, ...]) -> bool:
+    leading = tuple(dim for dim in ("chain", "draw") if dim in dims)
+    return dims[: len(leading)] != leading
 
 
 def read_attributes(tree: xr.DataTree) -> dict[str, Any]:

@@ -189,14 +189,14 @@ def open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]:
     import zarr
 
     # By then a file may be gone, and must not read as NaN. Coordinates are left out: those of an
-    # axis of one, [0], never had a file, and the others are known.
+    # axis of one, [0], never had a file, the others are known, and none has a checksum.
     coordinates = {group: _coordinates(store / group) for group in kept}
     unread = sorted({name for names in coordinates.values() for name in names})
     how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
     with zarr.config.set({"array.read_missing_chunks": False}):
         try:
             tree = xr.open_datatree(store, drop_variables=unread, **how)
-            return {g: tree[g].to_dataset().isel(draw=part) for g, part in kept.items()}
+            return {g: _cut(tree[g].to_dataset(), part) for g, part in kept.items()}
         except ValueError:
             # Arrays of unlike lengths: a writer makes one after the other longer just now, or was
             # killed when it did. One by one they are cut to what is committed.
@@ -204,19 +204,25 @@ def open_store(store: Path, kept: Mapping[str, slice]) -> dict[str, xr.Dataset]:
             for group, part in kept.items():
                 names = {array.parent.name for array in (store / group).glob("*/zarr.json")}
                 alone = [
-                    xr.open_dataset(
-                        store, group=group, drop_variables=sorted(names - {name}), **how
-                    ).isel(draw=part)
+                    _cut(
+                        xr.open_dataset(
+                            store, group=group, drop_variables=sorted(names - {name}), **how
+                        ),
+                        part,
+                    )
                     for name in sorted(names - coordinates[group])
                 ]
                 found[group] = xr.merge(alone, join="exact", compat="identical")
             return found
 
 
+def _cut(dataset: xr.Dataset, draws: slice) -> xr.Dataset:
+    """Those draws of a group, which may have no variables."""
+    return dataset.isel(draw=draws, missing_dims="ignore")
+
+
 def _coordinates(group: Path) -> set[str]:
-    """The stored coordinates of a group, but for the numbers of the draws."""
+    """The stored coordinates of a group."""
     return {
-        file.parent.name
-        for file in group.glob("*/zarr.json")
-        if len(read_json(file)["shape"]) == 1 and file.parent.name != "draw"
+        file.parent.name for file in group.glob("*/zarr.json") if len(read_json(file)["shape"]) == 1
     }

@@ -2,7 +2,9 @@
 
 The definitions are those of Vehtari et al. (2021) and the conventions those of ArviZ, which
 computes them one variable at a time; here all variables of a block go together, and blocks keep
-the memory bounded. Every function takes `draws` of shape (chain, draw, ...) and returns an array
+the memory bounded. The tails are the 5 % and 95 % quantiles, as those of ArviZ's `ess(...,
+method="tail", prob=(0.05, 0.95))`; without `prob`, ArviZ 1 takes 11 % and 89 %, by its setting
+`stats.ci_prob`. Every function takes `draws` of shape (chain, draw, ...) and returns an array
 of the trailing shape (a scalar when there is none). A variable with a NaN or an infinity, or one
 with fewer than 4 draws a chain, gets NaN; R-hat also needs two chains and is NaN for a constant.
 
@@ -68,7 +70,7 @@ def rhat(draws: ArrayLike) -> Any:
         Array of the trailing shape. NaN for one chain and for a constant.
 
     Raises:
-        ValueError: `draws` has fewer than two axes.
+        ValueError: `draws` has fewer than two axes, or its chains differ in their numbers of draws.
         TypeError: `draws` is not real.
     """
     return _measured(draws, "rhat")["rhat"]
@@ -95,6 +97,8 @@ def ess_bulk(draws: ArrayLike) -> Any:
 
 def ess_tail(draws: ArrayLike) -> Any:
     """Effective sample size of the tails: the smaller of the indicators x <= q05 and x <= q95.
+
+    `az.summary` of ArviZ 1 shows that of x <= q11 and x <= q89, unless `stats.ci_prob` is 0.95.
 
     Args:
         draws: shape (chain, draw, ...).
@@ -151,12 +155,13 @@ def ebfmi(energy: ArrayLike) -> Array:
         Array (chain,); NaN for a constant or non-finite energy and for fewer than 4 draws.
 
     Raises:
-        ValueError: `energy` does not have the two axes (chain, draw).
+        ValueError: `energy` does not have the two axes (chain, draw), or its chains differ in
+            their numbers of draws.
 
     References:
         Betancourt (2016), arXiv:1604.00695.
     """
-    values = np.asarray(energy, dtype=float)
+    values = np.asarray(_even(energy, "energy"), dtype=float)
     if values.ndim != 2:
         raise ValueError(
             f"`energy` has shape {values.shape}, but E-BFMI is computed per chain. "
@@ -175,7 +180,7 @@ def _measured(draws: ArrayLike, *wanted: str) -> dict[str, Any]:
 
 def checked_draws(draws: ArrayLike) -> NDArray[Any]:
     """The draws as an array; ValueError or TypeError as `rhat`."""
-    values = np.asarray(draws)
+    values = _even(draws, "draws")
     if values.ndim < 2:
         raise ValueError(
             f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
@@ -187,6 +192,28 @@ def checked_draws(draws: ArrayLike) -> NDArray[Any]:
             "real numbers. Pass the real and imaginary parts, or codes of the categories, apart."
         )
     return values
+
+
+def _even(draws: Any, name: str) -> NDArray[Any]:
+    """The chains as one array; those of a list may have unlike lengths, which NumPy refuses."""
+    try:
+        values = np.asarray(draws)
+        if values.dtype != object or values.ndim != 1:
+            return values
+    except ValueError:  # told below, for an array of lists too
+        pass
+    counts = [len(chain) if hasattr(chain, "__len__") else 1 for chain in draws]
+    if len(set(counts)) < 2:
+        raise ValueError(
+            f"`{name}` does not make an array (chain, draw, ...): its parts have different shapes. "
+            "Give variables of different shapes one by one."
+        )
+    least, shown = min(counts), ", ".join(map(str, counts[:8])) + ", ..." * (len(counts) > 8)
+    raise ValueError(
+        f"The chains of `{name}` have different numbers of draws, {shown}, and these measures "
+        f"compare chains of one length. Cut them to the shortest: [chain[:{least}] for chain in "
+        f"{name}]."
+    )
 
 
 def by_block(

@@ -109,7 +109,7 @@ def symmetry_report(
 
     Raises:
         TypeError, ValueError: as `canonical_form`; one chain only, fewer than four draws, or
-            inputs that `posterior.function_values` refuses.
+            inputs that `posterior.function_values` refuses, or at which a function is not finite.
 
     References:
         Papamarkou, Hinkle, Young, Womble (2022), Challenges in Markov chain Monte Carlo for
@@ -142,15 +142,18 @@ def function_modes(
 ) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
     r"""Which chains are at one place in function space, whatever their weights.
 
-    The distance of two chains is the root mean square distance of a function of one from a
-    function of the other, in units of that between draws of one chain: over the outputs f_o,
+    Outputs count alike, whatever their scales. The distance of two chains is the root mean square
+    distance of a function of one from a function of the other, each output f_o in units of that
+    between draws of one chain, over the outputs:
 
-        d_ab² = E|f_a - f_b|² / (½ E|f_a - f_a'|² + ½ E|f_b - f_b'|²)
-              = 1 + Σ_o (E f_{a,o} - E f_{b,o})² / Σ_o (v_{a,o} + v_{b,o}),
+        d_ab² = mean_o E(f_{a,o} - f_{b,o})² / (½ E(f_{a,o} - f'_{a,o})² + ½ E(f_{b,o} - f'_{b,o})²)
+              = 1 + mean_o (E f_{a,o} - E f_{b,o})² / (v_{a,o} + v_{b,o}),
 
-    with means and variances over draws. Chains nearer than `limit` are joined, and so is what is
-    joined to either; 1.1 is two means 0.65 standard deviations apart. A chain of n independent
-    draws is at √(1 + 1/n) or so from another in the same mode.
+    with means and variances over draws; an output that is one constant over all draws is left out.
+    For one output d_ab is the R-hat of the two chains, neither split nor rank-normalised (to
+    1/draws in its square). Chains nearer than `limit` are joined, and so is what is joined to
+    either; 1.1 is two means 0.65 standard deviations apart in every output, or √O times as far in
+    one of O. A chain of n independent draws is at √(1 + 1/n) or so from another in the same mode.
 
     Args:
         functions: label -> values at probe inputs, (chain, draw, ...); of several labels the
@@ -161,17 +164,28 @@ def function_modes(
         The modes, each a tuple of chains numbered from 0, and the distances (chain, chain).
 
     Raises:
-        ValueError: no functions, arrays without draws, or a limit that is not above 1.
+        ValueError: no functions, arrays without draws, values that are not finite, or a limit that
+            is not above 1.
     """
     limit = positive(limit, "`limit`")
-    arrays = [np.asarray(array, dtype=float) for array in functions.values()]
+    arrays = {label: np.asarray(array, dtype=float) for label, array in functions.items()}
     if limit <= 1:
         raise ValueError(f"`limit` must be above 1, the distance of equal chains, not {limit:g}.")
-    if not arrays or any(a.ndim < 2 or a.shape[1] < 2 for a in arrays):
+    if not arrays or any(a.ndim < 2 or a.shape[1] < 2 for a in arrays.values()):
         raise ValueError(
             "`functions` must map labels to arrays (chain, draw, ...) of at least two draws."
         )
-    each = [_distances(array.reshape(*array.shape[:2], -1)) for array in arrays]
+    flat = {label: a.reshape(*a.shape[:2], -1) for label, a in arrays.items()}
+    for label, values in flat.items():
+        lost = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2))).tolist()
+        if lost:
+            # Taken along, such a chain would be near to every other, and join their modes.
+            raise ValueError(
+                f"The functions `{label}` are not finite in {listed(lost)}, so these are at no "
+                "place that could be compared. Leave them out, or the rows at which they are not "
+                "finite."
+            )
+    each = [_distances(values) for values in flat.values()]
     distances = np.maximum.reduce(each)
     left, modes = set(range(len(distances))), []
     while left:
@@ -186,14 +200,19 @@ def function_modes(
 
 
 def _distances(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    means = values.mean(axis=1)
-    spread = values.var(axis=1, ddof=1).sum(axis=1)
-    apart = ((means[:, None] - means[None]) ** 2).sum(axis=2)
-    within = spread[:, None] + spread[None]
-    # Two chains that never move are at one place, or infinitely far apart.
-    ratio = np.where(apart > 0, np.inf, 0.0)
-    np.divide(apart, within, out=ratio, where=within > 0)
-    return np.sqrt(1 + ratio)
+    """Distances of chains (chain, chain) by finite values (chain, draw, output)."""
+    varies = np.ptp(values, axis=(0, 1)) > 0
+    if not varies.any():
+        return np.ones((len(values), len(values)))
+    means, spread = (a[:, varies] for a in (values.mean(axis=1), values.var(axis=1, ddof=1)))
+    distances = []
+    for mean, own in zip(means, spread, strict=True):
+        apart, within = (mean - means) ** 2, own + spread
+        # Two chains that never move are at one place, or infinitely far apart.
+        ratio = np.where(apart > 0, np.inf, 0.0)
+        np.divide(apart, within, out=ratio, where=within > 0)
+        distances.append(np.sqrt(1 + ratio.mean(axis=1)))
+    return np.array(distances)
 
 
 def _summary(variables: Mapping[str, NDArray]) -> RhatSummary:

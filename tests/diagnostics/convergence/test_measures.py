@@ -13,6 +13,8 @@ from bayesnn_ppl.diagnostics import (
     convergence_summary,
     ebfmi,
     ess_bulk,
+    ess_tail,
+    mcse_mean,
     rhat,
 )
 
@@ -147,6 +149,41 @@ def test_shapes():
         rhat(np.zeros((2, 10), dtype=complex))
 
 
+@pytest.mark.parametrize("measure", [rhat, ess_bulk, ess_tail, mcse_mean, convergence_summary])
+def test_chains_of_unlike_lengths_are_told_and_cut(measure):
+    whole = np.random.default_rng(0).normal(size=(3, 60, 2))
+    chains = [whole[0], whole[1, :41], whole[2]]
+    ragged = np.empty(3, dtype=object)
+    ragged[:] = chains
+    sentence = (
+        r"different numbers of draws, 60, 41, 60, .*shortest: \[chain\[:41\] for chain in draws"
+    )
+    for given in (chains, tuple(chains), ragged, [chain[:, 0].tolist() for chain in chains]):
+        with pytest.raises(ValueError, match=sentence):
+            measure(given)
+    cut = measure([chain[:41] for chain in chains])
+    np.testing.assert_array_equal(np.asarray(cut), np.asarray(measure(whole[:, :41])))
+    with pytest.raises(ValueError, match="parts have different shapes"):
+        measure([whole[0], whole[1, :, :1]])
+
+
+def test_the_tails_are_those_of_arviz_with_given_probabilities():
+    """`az.summary` takes them of a setting, by default 11 % and 89 %."""
+    draws = autoregressive(np.random.default_rng(3), 0.8, (4, 500))
+    tree = az.from_dict({"posterior": {"x": draws}})
+    ours = ess_tail(draws)
+    given = az.ess(tree, method="tail", prob=(0.05, 0.95))["x"].item()
+    assert ours == pytest.approx(given, rel=1e-6)
+
+    def shown():
+        return az.summary(tree, round_to="none")["ess_tail"].item()
+
+    usual = az.ess(tree, method="tail", prob=(0.11, 0.89))["x"].item()
+    assert shown() == pytest.approx(usual) and abs(shown() / ours - 1) > 1e-3
+    with az.rc_context({"stats.ci_prob": 0.95}):
+        assert shown() == pytest.approx(ours, rel=1e-6)
+
+
 def test_ebfmi():
     rng = np.random.default_rng(1)
     energy = autoregressive(rng, 0.5, (4, 100))
@@ -159,6 +196,8 @@ def test_ebfmi():
     assert np.isnan(ebfmi(np.ones((2, 50)))).all()
     with pytest.raises(ValueError, match="chain, draw"):
         ebfmi(energy[0])
+    with pytest.raises(ValueError, match="chains of `energy` have different numbers"):
+        ebfmi([energy[0, :9], energy[1, :8]])
 
 
 class Counting:

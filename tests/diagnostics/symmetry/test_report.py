@@ -1,5 +1,6 @@
 """R-hat with and without symmetries, modes in function space, and what is refused."""
 
+import arviz as az
 import jax
 import numpy as np
 import pytest
@@ -30,6 +31,46 @@ def test_distances_of_functions():
     assert function_modes({"mean": values})[0] == ((0,), (1,), (2,))
     still = np.stack([np.zeros((5, 2)), np.zeros((5, 2)), np.ones((5, 2))])
     assert function_modes({"mean": still})[0] == ((0, 1), (2,))
+
+
+def test_outputs_count_alike_whatever_their_scales():
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(4, 400, 3))
+    values[2:, :, 0] += 5
+    modes, distances = function_modes({"mean": values})
+    assert modes == ((0, 1), (2, 3))
+    # √(1 + (5² / 2) / 3): an output of three is 5 standard deviations apart.
+    assert distances[0, 2] == pytest.approx(np.sqrt(1 + 25 / 6), abs=0.15)
+    scales = np.array([1e-3, 1.0, 100.0])
+    found, scaled = function_modes({"mean": 7 + scales * values})
+    assert found == modes
+    np.testing.assert_allclose(scaled, distances, rtol=1e-9)
+    # One that never varies says nothing.
+    constant = np.concatenate([values, np.full((4, 400, 20), 0.1)], axis=2)
+    np.testing.assert_allclose(function_modes({"mean": constant})[1], distances, rtol=1e-9)
+
+
+@pytest.mark.parametrize("draws", [50, 501])
+def test_the_distance_by_one_output_is_the_rhat_of_two_chains(draws):
+    values = np.random.default_rng(0).normal(size=(2, draws, 1))
+    values[1] += 0.7
+    plain = az.rhat(values[..., 0], method="identity")
+    distance = function_modes({"mean": values})[1][0, 1]
+    assert distance**2 == pytest.approx(plain**2 + 1 / draws, rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_chains_that_are_not_finite_join_no_modes(posterior, monkeypatch, bad):
+    values = np.random.default_rng(0).normal(size=(4, 200, 3))
+    values[2:] += 4
+    assert function_modes({"mean": values})[0] == ((0, 1), (2, 3))
+    values[0, 0, 0] = values[3, 17, 2] = bad
+    functions = {"sd": np.ones((4, 200, 1)), "mean": values}
+    with pytest.raises(ValueError, match=r"`mean` are not finite in chains 0 and 3"):
+        function_modes(functions)
+    monkeypatch.setattr(type(posterior), "function_values", lambda self, x: functions)
+    with pytest.raises(ValueError, match=r"`mean` are not finite in chains 0 and 3"):
+        symmetry_report(posterior)
 
 
 @pytest.fixture(scope="module")
