@@ -156,7 +156,8 @@ class SiteWeights(_JacobianAware):
             share.
 
     Raises:
-        ValueError: (when the model runs) a site is tempered by `cold`, and T is not 1.
+        ValueError: (when the model runs) a site is tempered by `cold` or `tempered`, and T is
+            not 1.
     """
 
     def __init__(
@@ -170,12 +171,13 @@ class SiteWeights(_JacobianAware):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample":
             return
-        if self._tempered and "posterior_temperature" in msg["infer"]:
-            raise ValueError(
-                "The model is `cold` and the kernel has a temperature of its own: two "
-                "whole-posterior temperatures multiply without a trace. Give the kernel the "
-                "temperature, and the model as it was before `cold`."
-            )
+        for key, words in _OTHER_TEMPERATURES.items() if self._tempered else ():
+            if key in msg["infer"]:
+                raise ValueError(
+                    f"The site `{msg['name']}` has {words} and the kernel has a temperature of its "
+                    "own: two temperatures multiply without a trace. Give the kernel the "
+                    "temperature, and a model without one, or the other way round."
+                )
         if not msg["is_observed"]:
             self._latents.add(msg["name"])
         weight: Any = self.share

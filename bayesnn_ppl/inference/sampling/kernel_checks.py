@@ -45,7 +45,12 @@ def check_noise(kernel: MCMCKernel, summary: ModelSummary) -> None:
 
 
 def tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
-    """The summary at the kernel's own temperature, which is that of the whole posterior."""
+    """The summary at the kernel's own temperature, which is that of the whole posterior.
+
+    Raises:
+        ValueError: the model has latent sites of single rows that a minibatch cannot move, or a
+            temperature of its own, besides that of the kernel.
+    """
     temperature = getattr(kernel, "posterior_temperature", 1.0)
     if summary.local and hasattr(kernel, "batch_size"):
         raise ValueError(
@@ -53,12 +58,21 @@ def tempered(summary: ModelSummary, kernel: MCMCKernel) -> ModelSummary:
             f"minibatch of {type(kernel).__name__} has no rows to move the others by. Integrate "
             "them out, or take a kernel of the whole data such as NUTS."
         )
-    if temperature == 1.0:
+    moves = callable(getattr(kernel, "temperature", None))  # and may end at 1
+    if temperature == 1.0 and not moves:
         return summary
+    told = f"a temperature that moves to {temperature}" if moves else f"temperature {temperature}"
     if summary.posterior_temperature != 1.0:
         raise ValueError(
-            f"The model is `cold`, T = {summary.posterior_temperature}, and the kernel has the "
-            f"temperature {temperature}: two whole-posterior temperatures multiply without a "
+            f"The model is `cold`, T = {summary.posterior_temperature}, and the kernel has "
+            f"{told}: two whole-posterior temperatures multiply without a "
             "trace. Give the kernel the temperature, and the model as it was before `cold`."
+        )
+    if summary.likelihood_temperature != 1.0:
+        raise ValueError(
+            f"The likelihood of the model is tempered, T = {summary.likelihood_temperature}, and "
+            f"{type(kernel).__name__} has {told}, of the whole posterior: the two would multiply "
+            "on the likelihood. Temper once: leave `temperature` of the kernel out, or give it the "
+            "model without `tempered` or a `temperature` of its own."
         )
     return replace(summary, posterior_temperature=temperature)

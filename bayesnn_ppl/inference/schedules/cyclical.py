@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.schedules.base import Schedule, fraction_of, half_cosine, real
 
-__all__ = ["Cyclical", "Delayed", "LastPart", "csgmcmc"]
+__all__ = ["Cyclical", "Delayed", "LastPart", "check_delay", "csgmcmc"]
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,19 @@ class Delayed(Schedule):
     value(k) = schedule(max(k - steps, 0)): a constant warm-up before the first cycle, as
     bnn_hmc's cyclical runs have it.
 
+    `steps_per_draw=cycle.draws(...)` counts from step 0. So delay a cycle by whole cycles, or the
+    draws come in the middle of it, and delay the noise as well, as by
+    `Delayed(cycle.noise_at_end(0.5), steps)`:
+
+        steps = 2 * cycle.steps_per_cycle
+        SGLD(model, step_size=Delayed(cycle, steps), steps_per_draw=cycle.draws(),
+             noise=Delayed(cycle.noise_at_end(0.5), steps), ...)
+
+    A kernel whose draws make up one cycle refuses another delay.
+
     Args:
         schedule: what begins after the delay.
-        steps: length of the delay.
+        steps: length of the delay; in front of cycles, a multiple of their length.
 
     References:
         Izmailov et al. (2021), arXiv:2104.14421.
@@ -133,6 +143,21 @@ class Delayed(Schedule):
 
     def __call__(self, step: Any) -> Any:
         return self.schedule(jnp.maximum(jnp.asarray(step) - self.steps, 0))
+
+
+def check_delay(step_size: Any, steps_per_draw: int | tuple[int, ...], kernel: str) -> None:
+    """ValueError where the draws of a cycle, by `Cyclical.draws`, come in the middle of a cycle."""
+    if not (isinstance(step_size, Delayed) and isinstance(step_size.schedule, Cyclical)):
+        return
+    lengths = (steps_per_draw,) if isinstance(steps_per_draw, int) else steps_per_draw
+    cycle, delay = step_size.schedule.steps_per_cycle, step_size.steps
+    if sum(lengths) == cycle and delay % cycle:
+        raise ValueError(
+            f"The step size of {kernel} is delayed by {delay} steps, which are no whole cycles of "
+            f"{cycle}, and `steps_per_draw` counts cycles from step 0: the draws would come "
+            f"{cycle - delay % cycle} steps after a cycle's end, and not at it. Delay it by "
+            f"{cycle * round(max(delay / cycle, 1))} steps, and the noise as well."
+        )
 
 
 @dataclass(frozen=True)

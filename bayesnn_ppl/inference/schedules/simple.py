@@ -2,7 +2,9 @@
 
 A schedule is a function `step -> value` of the number of steps done before, warm-up included. It
 is called inside compiled code. Those here are frozen dataclasses, so that a kernel made again with
-an equal schedule compiles nothing; any other function, such as a schedule of optax, will do.
+an equal schedule compiles nothing; any other function, such as a schedule of optax, will do, if
+JAX can compile it. Of such a one a momentum decay is stated at its largest value, and a temperature
+counts in the record of a run as the value at which it ends.
 """
 
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import jax.numpy as jnp
 from bayesnn_ppl.core.arguments import integer, positive
 from bayesnn_ppl.inference.schedules.base import (
     Schedule,
+    arrival,
     check_schedule,
     evaluate,
     fraction_of,
@@ -32,6 +35,7 @@ __all__ = [
     "Polynomial",
     "Ramp",
     "Schedule",
+    "arrival",
     "check_schedule",
     "csgmcmc",
     "evaluate",

@@ -33,6 +33,26 @@ def test_draws_come_at_the_end_of_a_cycle(regression):
     np.testing.assert_array_equal(statistics["n_steps"], [[12, 4, 4, 12, 4, 4]] * 2)
 
 
+def test_a_delay_is_of_whole_cycles(regression):
+    """Draws of a cycle count from step 0, so those of a delayed one would be in its middle."""
+    cycle = Cyclical(1e-3, steps_per_cycle=20)
+
+    def kernel(delay, steps_per_draw):
+        noise = Delayed(cycle.noise_at_end(0.5), delay)
+        delayed = Delayed(cycle, delay)
+        return SGLD(
+            MODEL, step_size=delayed, noise=noise, batch_size=10, steps_per_draw=steps_per_draw
+        )
+
+    for draws in (cycle.draws(3, apart=4), cycle.draws()):
+        with pytest.raises(ValueError, match="SGLD is delayed by 50 steps.* come 10 steps after"):
+            kernel(50, draws)
+    statistics = run(kernel(40, cycle.draws(3, apart=4)), regression, draws=9)
+    assert (statistics["step_size"][:, 8] < 1e-4 * cycle.peak).all()
+    np.testing.assert_allclose(statistics["step_size"][:, :6], cycle.peak)
+    assert kernel(50, 5).steps_per_draw == 5  # no draws of a cycle, so no place in it
+
+
 def test_a_run_cut_within_a_cycle_resumes_bit_for_bit(regression, tmp_path):
     """A cycle has three draws of unequal length; the run is cut after the first of a cycle."""
     cycle = Cyclical(1e-3, steps_per_cycle=20)

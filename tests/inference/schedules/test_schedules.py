@@ -15,6 +15,7 @@ from bayesnn_ppl.inference.schedules.simple import (
     LastPart,
     Polynomial,
     Ramp,
+    arrival,
     check_schedule,
     csgmcmc,
     evaluate,
@@ -41,6 +42,7 @@ def cosine(part):
         (LastPart(8, 0.01), lambda k: float(k % 8 == 7), 1.0),
         (0.3, lambda k: 0.3, 0.3),
         (optax.linear_schedule(1.0, 0.0, 10), lambda k: max(1 - k / 10, 0), 1.0),
+        (optax.linear_schedule(0.1, 0.5, 10), lambda k: min(0.1 + 0.04 * k, 0.5), 0.5),
     ],
     ids=lambda value: type(value).__name__ if not callable(value) else getattr(value, "name", ""),
 )
@@ -53,6 +55,33 @@ def test_values(schedule, formula, stated_at):
     assert reference(schedule) == pytest.approx(stated_at)
     if hasattr(schedule, "first"):
         assert schedule.first == pytest.approx(formula(0))
+
+
+def test_a_momentum_decay_is_stated_at_the_largest_value_of_a_foreign_function():
+    """Not at step 0, where a warm-up is next to nothing, and wherever the peak is."""
+    for peak in (3, 777, 123_456):
+        warming = optax.warmup_cosine_decay_schedule(1e-8, 1e-4, peak, 10 * peak)
+        assert reference(warming) == pytest.approx(1e-4, rel=1e-3)
+        assert jax.jit(lambda s=warming: reference(s))() == pytest.approx(1e-4, rel=1e-3)
+    for growing in (lambda step: 1e-6 * (1 + step), lambda step: 1.01**step):
+        with pytest.raises(ValueError, match="grows without end"):
+            reference(growing)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "ends"),
+    [
+        (optax.linear_schedule(0.1, 1.0, 100), 1.0),
+        (optax.linear_schedule(0.0, 0.5, 10**6), 0.5),
+        (optax.cosine_decay_schedule(1.0, 100), 0.0),
+        (lambda step: jnp.asarray([1.0, 0.3])[jnp.clip(step // 50, 0, 1)], 0.3),
+        (lambda step: jnp.take(jnp.asarray([0.7, 0.3]), step), 0.7),  # NaN beyond its table
+        (Ramp(1.0, 100, 0.1), 1.0),
+        (0.25, 0.25),
+    ],
+)
+def test_a_temperature_counts_where_it_ends(temperature, ends):
+    assert arrival(temperature) == pytest.approx(ends)
 
 
 def test_robbins_monro():
@@ -128,6 +157,9 @@ def test_zero_only_where_it_is_allowed(value):
         (lambda step: -step - 1.0, ValueError, "evaluated at step 0,.* not -1.0"),
         (lambda step: jnp.ones(3), TypeError, r"returns shape \(3,\)"),
         (lambda: 1.0, TypeError, "cannot be called with a step"),
+        (lambda step: 1e-4 if step < 10 else 1e-5, TypeError, r"an `if`.*`jnp.where\(step < 10"),
+        (lambda step: 1.0 / (1 + float(step)), TypeError, "cannot be compiled"),
+        (lambda step: 1.0 / (1 + np.sqrt(step)), TypeError, "cannot be compiled"),
     ],
 )
 @pytest.mark.parametrize("zero", [False, True])

@@ -190,12 +190,15 @@ def test_two_cross_validations_are_compared_row_by_row(regression):
 
 def test_the_temperature_of_a_run_is_found_wherever_it_was_set(regression):
     x, y = regression
-    model = bnn.models.linear(likelihood=bnn.likelihoods.gaussian(NOISE), temperature=0.5)
-    kernel = bnn.kernels.SGLD(model, step_size=1e-4, batch_size=20, temperature=0.25)
-    posterior = bnn.sample(kernel, x, y, warmup=0, draws=30, chains=1, seed=0, progress=False)
-    assert loo(posterior, x, y).temperature == 0.125
-    # A schedule is recorded in words, and its value with each draw.
-    run = posterior.provenance
+    likelihood = bnn.likelihoods.gaussian(NOISE)
+    for of_model, of_kernel in ((0.5, 1.0), (1.0, 0.25)):
+        model = bnn.models.linear(likelihood=likelihood, temperature=of_model)
+        kernel = bnn.kernels.SGLD(model, step_size=1e-4, batch_size=20, temperature=of_kernel)
+        posterior = bnn.sample(kernel, x, y, warmup=0, draws=30, chains=1, seed=0, progress=False)
+        assert loo(posterior, x, y).temperature == of_model * of_kernel
+    # A run made elsewhere may have both. A schedule is recorded in words, and its value with each
+    # draw.
+    run = posterior.provenance | {"likelihood_temperature": 0.5}
     run["kernel_settings"]["temperature"] = "a schedule"
     assert likelihood_temperature(run, {"temperature": np.full((1, 9), 0.5)}) == 0.25
     with pytest.raises(ValueError, match="went from 0.5 to 1"):

@@ -78,6 +78,10 @@ class GradientNoise(Preconditioner):
     def always(self) -> bool:
         return self.mode == "plain"
 
+    @property
+    def least_steps(self) -> int:
+        return 2  # a difference of two gradients
+
     def start(self, dimension: int, sizes: Sequence[int]) -> NoiseMoments:
         zeros = jnp.zeros(dimension)
         return NoiseMoments(zeros, zeros, jnp.zeros((), int))

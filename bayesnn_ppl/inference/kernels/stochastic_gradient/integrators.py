@@ -24,7 +24,9 @@ __all__ = [
 def scaled_decay(momentum_decay: Any, step_size: Any, reference: Any) -> Any:
     """β at a step size ε that changes while the friction (1 - β)/√ε stays: 1 - √(ε/ε₀)(1 - β).
 
-    A negative one, where ε is far above ε₀, becomes 0.
+    A negative one, where ε is far above ε₀, becomes 0: no momentum. It happens only in the burn-in
+    of a schedule of `schedules` that begins far above its reference, since that of any other
+    function is its largest value.
 
     Args:
         momentum_decay: β at the step size ε₀.

@@ -26,6 +26,11 @@ class Preconditioner(ABC):
         return False
 
     @property
+    def least_steps(self) -> int:
+        """How many gradients there must be before M is anything but 1."""
+        return 1
+
+    @property
     def corrected(self) -> bool:
         """Whether `update` is given the curvature, and `drift` gives Γ."""
         return False

@@ -195,7 +195,8 @@ class Layerwise(Preconditioner):
     The smallest M_ℓ is 1, so step sizes mean what they mean without a preconditioner.
 
     Args:
-        every: steps from one estimate to the next, such as those of an epoch.
+        every: steps from one estimate to the next, such as those of an epoch. The warm-up must
+            have as many, or there is no estimate.
         gradients: minibatches of an estimate, at most `every`.
         floor: positive.
 
@@ -219,6 +220,10 @@ class Layerwise(Preconditioner):
                 f"{self.every} steps: at most that many gradients can be averaged."
             )
         positive(self.floor, "`floor` of Layerwise")
+
+    @property
+    def least_steps(self) -> int:
+        return self.every
 
     def start(self, dimension: int, sizes: Sequence[int]) -> LayerMoments:
         return LayerMoments(tuple(jnp.zeros(size) for size in sizes), jnp.ones(dimension))

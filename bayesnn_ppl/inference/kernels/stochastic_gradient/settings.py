@@ -1,13 +1,15 @@
 """The settings that all stochastic-gradient kernels share, checked and put into words."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ClassVar, Literal, Self, cast
 
 import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import init_to_uniform
 
-from bayesnn_ppl.core.arguments import integer, near_misses
+from bayesnn_ppl.core.arguments import integer, near_misses, series
 from bayesnn_ppl.core.identity import describe
 from bayesnn_ppl.inference.kernels.common.density import Density
 from bayesnn_ppl.inference.kernels.common.minibatch_density import MinibatchDensity
@@ -20,11 +22,48 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     check_preconditioner,
 )
 from bayesnn_ppl.inference.kernels.stochastic_gradient.state import StepSettings, WholeData
-from bayesnn_ppl.inference.schedules.base import Schedule
+from bayesnn_ppl.inference.schedules.base import Schedule, arrival
+from bayesnn_ppl.inference.schedules.cyclical import check_delay
 from bayesnn_ppl.inference.schedules.simple import check_schedule, evaluate, reference
 from bayesnn_ppl.modeling.temperature import ColdModel
 
 __all__ = ["StochasticGradientSettings"]
+
+
+def _by_name[F: Callable[..., None]](init: F) -> F:
+    """Decorate the base class's `__init__`: a wrong argument is told with the kernel's own name.
+
+    Kernels hand on what they do not know, so Python would name the base class.
+    """
+    known = inspect.signature(init).parameters
+    needed = {n for n, p in known.items() if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+
+    @wraps(init)
+    def call(self: Any, *args: Any, **given: Any) -> None:
+        kernel = type(self)
+        for name in given:
+            if name not in known:
+                raise TypeError(
+                    f"{kernel.__name__} has no argument `{name}`. "
+                    + near_misses(name, _arguments(kernel))
+                )
+        if missing := sorted(needed - set(given)):
+            raise TypeError(f"{kernel.__name__} needs {series(f'`{name}`' for name in missing)}.")
+        init(self, *args, **given)
+
+    return cast(F, call)
+
+
+def _arguments(kernel: type) -> list[str]:
+    """What a kernel is made of, by name: its own arguments, and those that it hands on."""
+    found: list[str] = []
+    for base in kernel.__mro__:
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            found += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return list(dict.fromkeys(found))
 
 
 class StochasticGradientSettings(ModelKernel):
@@ -41,6 +80,7 @@ class StochasticGradientSettings(ModelKernel):
         "kinetic_temperature",
     )
 
+    @_by_name
     def __init__(
         self,
         model: Callable[..., Any],
@@ -59,8 +99,10 @@ class StochasticGradientSettings(ModelKernel):
         super().__init__(model, init_strategy=init_strategy)
         name = type(self).__name__
         self.step_size = check_schedule(step_size, f"`step_size` of {name}")
+        reference(self.step_size)  # refuses one that grows without end
         self.batch_size = integer(batch_size, f"`batch_size` of {name}", at_least=1)
         self.steps_per_draw = _steps(steps_per_draw, f"`steps_per_draw` of {name}")
+        check_delay(self.step_size, self.steps_per_draw, name)
         self.temperature = check_schedule(temperature, f"`temperature` of {name}", zero=True)
         self.noise = check_schedule(noise, f"`noise` of {name}", zero=True)
         self.preconditioner = check_preconditioner(preconditioner, f"`preconditioner` of {name}")
@@ -119,7 +161,7 @@ class StochasticGradientSettings(ModelKernel):
     @property
     def posterior_temperature(self) -> float:
         """T of the whole posterior; of a schedule, the one it arrives at."""
-        return reference(self.temperature)
+        return arrival(self.temperature)
 
     @property
     def recorded_settings(self) -> dict[str, Any]:
@@ -141,6 +183,27 @@ class StochasticGradientSettings(ModelKernel):
             "reference_step_size": self._reference_step_size,
             "kinetic_law": self.kinetic_distribution,
         }
+
+    def bind(
+        self,
+        rng_key: Any,
+        num_warmup: int,
+        init_params: Any,
+        model_args: tuple[Any, ...],
+        model_kwargs: Mapping[str, Any],
+    ) -> Any:
+        """As `ModelKernel.bind`; ValueError where the warm-up is too short for an estimate of M."""
+        method, name = self.preconditioner, type(self).__name__
+        steps = self._counts(int(num_warmup))[2]
+        if method.estimated and not method.always and steps < method.least_steps:
+            raise ValueError(
+                f"{method} of {name} is estimated in the warm-up, by step {method.least_steps} at "
+                f"the earliest, and the warm-up has {steps} steps (`warmup` draws of "
+                "`steps_per_draw`): it would change nothing. Give a longer warm-up"
+                + (", or a smaller `every`," if method.least_steps > 2 else "")
+                + " or leave `preconditioner` out."
+            )
+        return super().bind(rng_key, num_warmup, init_params, model_args, model_kwargs)
 
     def given_rows(self, rows: int, steps: int) -> Self:
         """A copy that is handed the rows of each draw in the order in which it takes them.

@@ -44,9 +44,9 @@ class SGHMC(StochasticGradientKernel):
     * `learning_rate=lr, momentum_decay=β`, on the mean loss, as one does in deep learning and
       as Wenzel et al. (2020) do, whose time step is h = √(lr/N) = √ε.
 
-    Where the step size is a schedule, β holds at its reference (see `Schedule.reference`) and the
-    friction (1 - β)/√ε is constant: a step c times shorter in time has β' = 1 - c(1 - β). No
-    momentum at all, β = 0, stays so.
+    Where the step size is a schedule, β holds at its reference (see `Schedule.reference`; of
+    another function, as of optax, at its largest value) and the friction (1 - β)/√ε is constant: a
+    step c times shorter in time has β' = 1 - c(1 - β). No momentum at all, β = 0, stays so.
 
     Args:
         model: a NumPyro model of `(x, y)`.

@@ -163,7 +163,7 @@ class ThermostatKernel(StochasticGradientKernel):
         if thermostat_mass is not None:
             positive(thermostat_mass, f"`thermostat_mass` of {name}")
         self._thermostat_mass = thermostat_mass
-        if not reference(self.temperature) > 0:
+        if not self.posterior_temperature > 0:
             raise ValueError(
                 f"The temperature of {name} must be positive: a thermostat held at T = 0 would "
                 "have to stop every momentum that the gradients make."
@@ -179,7 +179,7 @@ class ThermostatKernel(StochasticGradientKernel):
         """Q."""
         if self._thermostat_mass is not None:
             return self._thermostat_mass
-        return _RESPONSE * reference(self.temperature) / self._injected**2
+        return _RESPONSE * self.posterior_temperature / self._injected**2
 
 
 class SGNHT(ThermostatKernel):

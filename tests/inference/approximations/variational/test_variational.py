@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import optax
 import pytest
 from flax import linen
+from numpyro import handlers
 from numpyro.infer import Trace_ELBO, autoguide
 
 import bayesnn_ppl as bnn
@@ -458,3 +459,66 @@ def test_a_guide_of_the_callers_own(regression):
     assert bnn.fit(q, *regression, progress=False).draws["net.Dense_0.bias"].shape == (1, 30, 3)
     with pytest.raises(ValueError, match="its own `init_loc_fn`"):
         Variational(network, guide=guide, sigma_init=0.1)
+
+
+def simplex(x, y=None, *, batch_size=None):
+    """Two sites: one whose unconstrained shape is another, and a scale."""
+    weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(x.shape[1])))
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    with numpyro.plate("data", x.shape[0], subsample_size=batch_size):
+        x, y = bnn.minibatch(x, y)
+        numpyro.sample("y", dist.Normal(x @ weights, scale), obs=y)
+
+
+def wide(x, y=None, *, batch_size=None):
+    return simplex(jnp.concatenate([x, x], axis=1), y, batch_size=batch_size)
+
+
+def larger(x, y=None, *, batch_size=None):
+    numpyro.sample("offset", dist.Normal(0, 1))
+    return simplex(x, y, batch_size=batch_size)
+
+
+def listed(*sites):
+    guide = autoguide.AutoGuideList(simplex)
+    for site in sites:
+        hidden = handlers.block(handlers.seed(simplex, jax.random.key(0)), expose=[site])
+        guide.append(autoguide.AutoNormal(hidden, prefix=site))
+    return guide
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: autoguide.AutoNormal(handlers.block(simplex, hide=["scale"])),
+            r"AutoNormal does not sample the latent sites \['scale'\].*draws of the prior",
+        ),
+        (lambda: listed("weights"), r"AutoGuideList does not sample the latent sites \['scale'\]"),
+        (lambda: autoguide.AutoNormal(network), r"latent sites \['scale', 'weights'\]"),
+        (lambda: autoguide.AutoNormal(larger), r"samples \['offset'\], which the model does not"),
+        (
+            lambda: autoguide.AutoNormal(wide),
+            r"`weights` with the unconstrained shape \(3,\).*\(1,\)",
+        ),
+    ],
+)
+def test_a_guide_of_other_sites_than_the_models_is_refused(make, words, regression):
+    """A site that no guide samples would be drawn from the prior, and nothing would say so."""
+    with pytest.raises(ValueError, match=words):
+        q = Variational(simplex, guide=make(), steps=10, draws=10)
+        bnn.fit(q, *regression, progress=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: autoguide.AutoMultivariateNormal(simplex),
+        lambda: autoguide.AutoNormal(simplex),
+        lambda: listed("weights", "scale"),
+        lambda: autoguide.AutoDAIS(simplex, K=2),
+    ],
+)
+def test_a_guide_of_the_same_sites_is_taken(make, regression):
+    q = Variational(simplex, guide=make(), batch_size=None, steps=10, draws=10)
+    assert bnn.fit(q, *regression, progress=False).draws["weights"].shape == (1, 10, 2)

@@ -1,11 +1,15 @@
 """What the adapter of stochastic-gradient kernels promises, whatever the method."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import optax
 import pytest
+from numpyro.infer import MCMC
 
 import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.gradient_estimators import SVRG
@@ -190,6 +194,42 @@ def test_two_temperatures_are_refused(regression):
         bnn.sample(
             SGLD(hidden, temperature=0.5, **SHORT), *regression, warmup=1, draws=1, progress=False
         )
+
+
+@pytest.mark.parametrize("temperature", [0.5, Ramp(1.0, 5)])
+def test_a_tempered_likelihood_and_a_temperature_are_refused(regression, temperature):
+    likelihood = bnn.likelihoods.gaussian(0.5)
+    model = bnn.models.linear(likelihood=likelihood, temperature=0.5)
+    kernel = SGLD(model, temperature=temperature, **SHORT)
+    with pytest.raises(ValueError, match="likelihood of the model is tempered, T = 0.5, and SGLD"):
+        bnn.sample(kernel, *regression, warmup=1, draws=1, progress=False)
+    # The kernel by itself, as NumPyro's `MCMC` calls it, refuses it too.
+    kernel = SGLD(model, temperature=temperature, **SHORT)
+    with pytest.raises(ValueError, match="`y` has a likelihood temperature"):
+        MCMC(kernel, num_warmup=1, num_samples=1, progress_bar=False).run(
+            jax.random.key(0), *regression
+        )
+    alone = bnn.sample(SGLD(model, **SHORT), *regression, warmup=1, draws=1, progress=False)
+    assert alone.provenance["likelihood_temperature"] == 0.5
+
+
+def test_a_foreign_temperature_is_recorded_where_it_ends(regression):
+    kernel = SGLD(LINEAR, temperature=optax.linear_schedule(0.1, 1.0, 8), **SHORT)
+    posterior = bnn.sample(kernel, *regression, warmup=3, draws=4, chains=1, progress=False)
+    np.testing.assert_allclose(posterior.statistics["temperature"], 1.0)
+    assert posterior.provenance["posterior_temperature"] == 1.0
+
+
+def test_a_wrong_argument_is_told_with_the_name_of_the_kernel():
+    with pytest.raises(TypeError, match="^SGLD has no argument `momentum_decay`. There are"):
+        SGLD(LINEAR, momentum_decay=0.9, **SHORT)
+    with pytest.raises(TypeError, match="^SGHMC has no argument `momentum`.*`momentum_decay`"):
+        SGHMC(LINEAR, momentum=0.9, **SHORT)
+    with pytest.raises(TypeError, match="^SGMCLMC has no argument `precondition`.*`precondit"):
+        bnn.kernels.SGMCLMC(LINEAR, precondition=RMSProp(), **SHORT)
+    with pytest.raises(TypeError, match="^SGLD needs `batch_size` and `step_size`.$"):
+        SGLD(LINEAR)
+    assert "batch_size" in inspect.signature(SGLD).parameters  # what an editor shows
 
 
 def test_a_density_of_all_rows_is_refused(regression):

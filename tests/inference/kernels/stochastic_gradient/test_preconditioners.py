@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     Adagrad,
     GradientNoise,
@@ -14,6 +15,7 @@ from bayesnn_ppl.inference.kernels.stochastic_gradient.preconditioners import (
     RMSProp,
     check_preconditioner,
 )
+from tests.inference.kernels.known_moments import LINEAR
 
 SIZES = (2, 3)
 GRADIENTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32) * [1, 2, 0.1, 1, 1]
@@ -237,3 +239,32 @@ def test_drift_is_the_derivative_of_the_inverse_mass():
 def test_settings_out_of_range(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    ("preconditioner", "steps_per_draw", "needs"),
+    [
+        (RMSProp(), 4, 1),
+        (Adagrad(), 4, 1),
+        (GradientNoise(), 1, 2),
+        (Layerwise(every=12, gradients=3), 4, 3),
+        (Layerwise(every=12, gradients=3), (7, 5), 2),
+    ],
+)
+def test_a_warm_up_too_short_for_an_estimate_is_refused(
+    regression, preconditioner, steps_per_draw, needs
+):
+    """One draw fewer than `needs` would leave the identity, and the record would name another."""
+    settings = dict(step_size=1e-6, batch_size=8, steps_per_draw=steps_per_draw)
+    kernel = bnn.kernels.SGHMC(LINEAR, preconditioner=preconditioner, **settings)
+    run = dict(draws=1, chains=1, progress=False)
+    with pytest.raises(ValueError, match="is estimated in the warm-up.*Give a longer warm-up"):
+        bnn.sample(kernel, *regression, warmup=needs - 1, **run)
+    assert bnn.sample(kernel, *regression, warmup=needs, **run).provenance["draws"] == 1
+
+
+def test_a_preconditioner_that_never_stops_needs_no_warm_up(regression):
+    settings = dict(step_size=1e-6, batch_size=8, steps_per_draw=4)
+    kernel = bnn.kernels.SGHMC(LINEAR, preconditioner=RMSProp(mode="plain"), **settings)
+    made = bnn.sample(kernel, *regression, warmup=0, draws=1, chains=1, progress=False)
+    assert made.provenance["kernel_settings"]["preconditioner"].startswith("RMSProp")

@@ -1,7 +1,9 @@
 """SGHMC: two ways to say one thing, SGLD as its limit, and its target on a conjugate model."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy import stats
 
@@ -61,6 +63,19 @@ def test_friction_is_constant_in_a_cycle():
         settings = kernel._settings(index, 40, 1.0, np.float32)
         assert abs(float(settings.step_size) - 1e-4 * c**2) < 1e-9
         assert abs(float(kernel._decay(settings)) - (1 - 0.1 * c)) < 1e-6
+
+
+def test_momentum_survives_a_warm_up_of_the_step_size():
+    """β holds at the peak: stated at step 0, where ε is 1e-4 of it, it would be 0 from then on."""
+    warming = optax.warmup_cosine_decay_schedule(1e-8, 1e-4, 50, 10**6)
+    kernel = SGHMC(LINEAR, step_size=warming, momentum_decay=0.9, **BATCH)
+
+    def decay(step):
+        return float(kernel._decay(kernel._settings(jnp.asarray(step), 40, 1.0, jnp.float32)))
+
+    assert decay(50) == pytest.approx(0.9, abs=1e-4)
+    assert decay(0) == pytest.approx(1 - 0.1 * 1e-2, abs=1e-4)
+    assert kernel.recorded_settings["reference_step_size"] == pytest.approx(1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,13 @@
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+import bayesnn_ppl as bnn
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sghmc import SGHMC
 from bayesnn_ppl.inference.kernels.stochastic_gradient.sgnht import SGNHT, thermostat_step
+from tests.inference.kernels.known_moments import LINEAR
 from tests.inference.kernels.normal_means import NormalMeans
 from tests.inference.kernels.stationary_distributions import thermostat_distribution
 
@@ -39,6 +42,17 @@ def test_the_target_under_noise_of_unknown_size():
 
 
 @pytest.mark.check
+@pytest.mark.parametrize("kind", [SGNHT, bnn.kernels.ATMC])
+def test_the_inertia_is_that_of_the_temperature_in_the_end(kind):
+    settings = dict(step_size=1e-3, batch_size=8)
+    constant = kind(LINEAR, temperature=1.0, **settings)
+    for first in (0.0, 0.1):
+        rising = kind(LINEAR, temperature=optax.linear_schedule(first, 1.0, 100), **settings)
+        assert rising._inertia == constant._inertia
+    with pytest.raises(ValueError, match="The temperature of .* must be positive"):
+        kind(LINEAR, temperature=optax.linear_schedule(1.0, 0.0, 100), **settings)
+
+
 def test_without_a_thermostat_the_same_noise_makes_it_too_hot():
     kernel = SGHMC(NormalMeans.model, momentum_decay=0.9, **SETTINGS)
     deviation, variances = NormalMeans.deviation(kernel, *TARGET, **RUN)

@@ -15,6 +15,7 @@ from numpyro.distributions import constraints
 from numpyro.distributions.transforms import biject_to
 from numpyro.infer import autoguide
 
+from bayesnn_ppl.core.arguments import natural
 from bayesnn_ppl.core.identity import StaticValue, identity_key
 from bayesnn_ppl.inference.approximations.variational.bounds import variational_bound
 from bayesnn_ppl.inference.approximations.variational.guides.choices import (
@@ -55,9 +56,12 @@ def make_guide(
 
     One that was made before for the same model and shapes is taken again, so that what was
     compiled with it serves again too. A guide of the caller's own keeps its own start.
+
+    Raises:
+        ValueError: a guide of the caller's own that has other sites than the model's.
     """
     if isinstance(guide, autoguide.AutoGuide):
-        _run_once(guide, x, y)
+        _check_sites(guide, _run_once(guide, x, y), target)
         return guide
     key = (
         identity_key((guide, target.model, sigma_init, rank)),
@@ -80,10 +84,41 @@ def make_guide(
     return _guides[key]
 
 
-def _run_once(guide: autoguide.AutoGuide, x: Any, y: Any) -> None:
-    """Let the guide look at the model."""
+def _run_once(guide: autoguide.AutoGuide, x: Any, y: Any) -> dict[str, Any]:
+    """Let the guide look at the model; the values of the sites that it samples."""
     with handlers.block(), handlers.seed(rng_seed=jax.random.key(0)):
-        guide(x, y)
+        trace = handlers.trace(guide).get_trace(x, y)
+    return {
+        name: site["value"]
+        for name, site in trace.items()
+        if site["type"] == "sample" and not site["infer"].get("is_auxiliary")
+    }
+
+
+def _check_sites(guide: autoguide.AutoGuide, sampled: Mapping[str, Any], target: Target) -> None:
+    """ValueError unless a guide samples the latent sites of the model, and no others.
+
+    A site that it leaves out would be drawn from the prior, and nothing would say so.
+    """
+    sites, name = dict(target.sites), type(guide).__name__
+    advice = f"Build the guide from the whole model that you fit: `{name}(model)`."
+    if missing := natural(set(sites) - set(sampled)):
+        raise ValueError(
+            f"The guide {name} does not sample the latent sites {missing} of the model: they would "
+            f"be draws of the prior, whatever the data say. {advice}"
+        )
+    if more := natural(set(sampled) - set(sites)):
+        raise ValueError(
+            f"The guide {name} samples {more}, which the model does not have. {advice}"
+        )
+    for site, shape in sites.items():
+        support = guide.prototype_trace[site]["fn"].support  # flows sample points, of any support
+        found = jnp.shape(biject_to(support).inv(sampled[site]))
+        if found != shape:
+            raise ValueError(
+                f"The guide {name} samples `{site}` with the unconstrained shape {found}, and in "
+                f"the model it has {shape}. {advice}"
+            )
 
 
 @dataclass(frozen=True)
