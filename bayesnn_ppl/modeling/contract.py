@@ -223,9 +223,9 @@ def _why_not(model: Model, x: np.ndarray, error: Exception) -> str:
         )
     return (
         f"The model runs with the {len(x)} rows of `x` and with no other number of rows, so it "
-        "cannot predict, be diagnosed or take minibatches. Take sizes from `x.shape[0]`; an array "
-        "of values for each row outside the model must become columns of `x`, and "
-        f"be taken from them inside. With {2 * len(x)} rows it says: {in_short(error)}"
+        'cannot predict, be diagnosed or take minibatches. Take the size of the plate "data" from '
+        "`x.shape[0]`, and nothing else; an array of values for each row outside the model must be "
+        f"columns of `x`, taken from them inside. With {2 * len(x)} rows it says: {in_short(error)}"
     )
 
 
@@ -262,12 +262,7 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
     if tuple(fn.shape()) != y.shape:
         raise ValueError(
             f'The site "y" has shape {tuple(fn.shape())}, but the data `y` have shape {y.shape}: '
-            "NumPyro would broadcast one against the other silently. "
-            + (
-                "Flatten the targets: `y[:, 0]`."
-                if y.ndim == 2 and y.shape[1] == 1
-                else "Check the network's number of outputs and the likelihood."
-            )
+            + _why_other(trace["data"]["args"], fn.shape(), y.shape)
         )
     if len(fn.batch_shape) != 1:
         raise ValueError(
@@ -276,6 +271,19 @@ def _check_observed(trace: dict[str, Any], y: np.ndarray, all_rows: bool) -> Non
             "`distribution.to_event(1)` in place of a plate of their own."
         )
     _check_labels(fn, y, all_rows)
+
+
+def _why_other(plate: Any, shape: Any, targets: tuple[int, ...]) -> str:
+    rows, chosen = plate  # the second where the model itself takes some of them
+    if shape[:1] == (chosen,) != (rows,):
+        return (
+            f'the plate "data" takes {chosen} of its {rows} rows. Write '
+            "`subsample_size=batch_size`, an argument of the model that is None by default."
+        )
+    advice = "Check the network's number of outputs and the likelihood."
+    flat = "Flatten the targets: `y[:, 0]`."
+    advice = flat if targets[1:] == (1,) else advice
+    return f"NumPyro would broadcast one against the other silently. {advice}"
 
 
 def _check_labels(fn: Any, y: np.ndarray, all_rows: bool) -> None:

@@ -63,8 +63,7 @@ def random_network(
     _warn_of_dotted_names(name)
     prior, network = assembled(prior), as_flax(network)
     if isinstance(network, linen.Module):
-        with explained(network, x):
-            shapes = _linen_shapes(network, x, apply_options)
+        shapes = _linen_shapes(network, x, apply_options)
         if isinstance(prior, NetworkPrior):
             values = _sample_network_prior(name, prior, shapes, x)
             params = unflatten_dict(values, sep=".")
@@ -200,7 +199,8 @@ def _flatten(tree: Mapping[Any, Any], prefix: str = "") -> dict[str, tuple[int, 
 
 
 def _linen_shapes(network: Any, x: Any, options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    variables = jax.eval_shape(lambda inputs: network.init(jax.random.key(0), inputs, **options), x)
+    with explained(network, x):
+        variables = jax.eval_shape(lambda a: network.init(jax.random.key(0), a, **options), x)
     state = natural(set(variables) - {"params"})
     if state:
         raise ValueError(

@@ -58,6 +58,13 @@ def times(x, y=None):
         numpyro.sample("y", dist.Weibull(scale, 1.0 + x[:, 0] ** 2), obs=y)
 
 
+def some_rows(x, y=None, *, batch_size=None):
+    w = numpyro.sample("w", dist.Normal(0, 1))
+    with numpyro.plate("data", x.shape[0], subsample_size=5):
+        x, y = bnn.minibatch(x, y)
+        numpyro.sample("y", dist.Normal(w * x[:, 0], 1.0), obs=y)
+
+
 def two_plates(x, y=None, *, batch_size=None):
     w = numpyro.sample("w", dist.Normal(0, 1))
     with numpyro.plate("data", x.shape[0], dim=-2), numpyro.plate("outputs", 2, dim=-1):
@@ -176,7 +183,13 @@ CASES = {
         Y,
         r"`\*.kernal` matches no parameter",
     ),
-    "array of rows outside": (model_of(lambda w, x: w * x[:, 0] * Y), X, Y, r"of `x`.*\(24,\)"),
+    "array of rows outside": (
+        model_of(lambda w, x: w * x[:, 0] * Y),
+        X,
+        Y,
+        r"from `x.shape\[0\]`, and nothing else; .* columns of `x`.*\(24,\)",
+    ),
+    "a subsample of its own": (some_rows, X, Y, r"takes 5 of its 12 rows.*_size=batch_size`"),
     "needs its targets": (needs_targets, X, Y, "fails at `x` without `y`.*default None"),
     "live dropout": (network(Dropout(False)), X, Y, "Dropout fails.*deterministic=True"),
     "dropout that says nothing": (network(Dropout()), X, Y, "Dropout fails.*deterministic=True"),

@@ -244,7 +244,7 @@ class Empty(flax.linen.Module):
 @pytest.mark.parametrize(
     ("network", "sentence"),
     [
-        (WithBatchNorm(), "keeps state besides its parameters.*batch_stats"),
+        (WithBatchNorm(), "^The network WithBatchNorm keeps state besides.*batch_stats"),
         (flax.nnx.BatchNorm(3, rngs=flax.nnx.Rngs(0)), "keeps state besides its parameters"),
         (Empty(), "has no parameters"),
     ],

@@ -84,7 +84,7 @@ class IteratesOfSGD:
         name = type(self).__name__
         count, momentum, preconditioner = self._iterates()
         layout = Layout.of(problem)
-        check_minibatches(problem, layout, name)
+        check_minibatches(problem, layout, self.batch_size, name)
         self._check_layout(layout)
         modes = find_modes(problem, self.mode, self.members)
         starts = layout.vectors(modes.positions)

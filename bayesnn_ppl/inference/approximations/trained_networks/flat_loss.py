@@ -74,7 +74,7 @@ def minibatch_loss(model: StaticValue, layout: Layout, rows: int) -> Callable[..
     return loss
 
 
-def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
+def check_minibatches(problem: Problem, layout: Layout, batch_size: int, what: str) -> None:
     """Raise ValueError unless a few rows at a time can represent all, in the model's density."""
     if problem.summary.local:
         raise ValueError(
@@ -82,4 +82,4 @@ def check_minibatches(problem: Problem, layout: Layout, what: str) -> None:
             f"row, which a minibatch does not have: {what} cannot take this model."
         )
     density = MinibatchDensity(problem.model, len(problem.x), layout.sites, layout.dimension)
-    check_rows_independent(density, problem.x, problem.y)
+    check_rows_independent(density, problem.x, problem.y, min(batch_size, len(problem.x)))

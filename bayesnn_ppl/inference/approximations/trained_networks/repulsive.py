@@ -134,7 +134,7 @@ class Repulsive:
         optimiser = optax.adam(rate) if self.optimiser is None else self.optimiser
         layout = Layout.of(problem)
         if batch is not None:
-            check_minibatches(problem, layout, "A repulsive ensemble")
+            check_minibatches(problem, layout, batch, "A repulsive ensemble")
         settings = TrainingSettings(
             optimiser=optimiser,
             epochs=epochs,

@@ -37,7 +37,8 @@ class BlockwiseDensity(Density):
         """Of the same model, in the same coordinates.
 
         Raises:
-            ValueError: the model is not run on `(x, y)`, or is not a sum over rows.
+            ValueError: the model is not run on `(x, y)`, or is not a sum over rows, each by itself
+                whatever their number and order.
         """
         if len(density.args) != 2 or density.kwargs or density.args[1] is None:
             raise ValueError(
@@ -45,7 +46,7 @@ class BlockwiseDensity(Density):
                 "cut out of both."
             )
         x, y = density.args
-        check_rows_independent(MinibatchDensity.of(density, x.shape[0]), x, y)
+        check_rows_independent(MinibatchDensity.of(density, x.shape[0]), x, y, rows_at_once)
         return cls(
             density.model,
             density.args,

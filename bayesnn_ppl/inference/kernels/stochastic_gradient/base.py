@@ -117,7 +117,8 @@ class StochasticGradientKernel(StochasticGradientSettings):
         position = ravel_pytree(z)[0]
         sizes = tuple(leaf.size for leaf in jax.tree.leaves(z))
         data, batches = self._data(density)
-        check_rows_independent(data.density, data.x, data.y)
+        few = self.batch_size // self.sub_batches
+        check_rows_independent(data.density, data.x, data.y, few)
         key, batch_key, seed_key = jax.random.split(key, 3)
         bits = jax.random.bits(seed_key, (2, 2), jnp.uint32)
         minibatches = batches.start(bits[0])
