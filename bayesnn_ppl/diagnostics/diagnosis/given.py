@@ -148,4 +148,4 @@ def _starts(starts: Mapping[str, ArrayLike], values: Mapping[str, NDArray]) -> d
             f"`starts` are of {', '.join(map(repr, starts))}, and `functions` of "
             f"{', '.join(map(repr, values))}: starts are compared with draws of the same label."
         )
-    return {name: np.asarray(array) for name, array in starts.items() if name in values}
+    return {name: np.atleast_1d(array) for name, array in starts.items() if name in values}
