@@ -75,14 +75,8 @@ class Given(NamedTuple):
                 f"The arrays have different numbers of chains, {sorted(chains)}. The first axis of "
                 "`functions`, `draws` and `stats` must be the same chains in the same order."
             )
-        (count,) = chains
         if superchains is not None:
             superchains = integer(superchains, "`superchains`", at_least=1)
-            if count % superchains:
-                raise ValueError(
-                    f"`superchains` is {superchains}, and {count} chains are not so many groups "
-                    "of one size. Give how many groups of neighbouring chains there are."
-                )
         given = cls(values, weights, statistics, _starts(starts or {}, values), every, superchains)
         recorded, reported = given.recorded, {a.shape[1] for a in statistics.values()}
         if reported and max(reported) not in range(recorded, recorded * every + every):
