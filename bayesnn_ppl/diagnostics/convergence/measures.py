@@ -161,7 +161,7 @@ def ebfmi(energy: ArrayLike) -> Array:
     References:
         Betancourt (2016), arXiv:1604.00695.
     """
-    values = np.asarray(_even(energy, "energy"), dtype=float)
+    values = np.asarray(rectangular(energy, "energy"), dtype=float)
     if values.ndim != 2:
         raise ValueError(
             f"`energy` has shape {values.shape}, but E-BFMI is computed per chain. "
@@ -180,7 +180,7 @@ def _measured(draws: ArrayLike, *wanted: str) -> dict[str, Any]:
 
 def checked_draws(draws: ArrayLike) -> NDArray[Any]:
     """The draws as an array; ValueError or TypeError as `rhat`."""
-    values = _even(draws, "draws")
+    values = rectangular(draws, "draws")
     if values.ndim < 2:
         raise ValueError(
             f"`draws` has shape {values.shape}, but needs the leading axes (chain, draw). "
@@ -194,7 +194,7 @@ def checked_draws(draws: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def _even(draws: Any, name: str) -> NDArray[Any]:
+def rectangular(draws: Any, name: str) -> NDArray[Any]:
     """The chains as one array; those of a list may have unlike lengths, which NumPy refuses."""
     try:
         values = np.asarray(draws)

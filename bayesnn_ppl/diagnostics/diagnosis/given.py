@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesnn_ppl.core.arguments import integer
+from bayesnn_ppl.diagnostics.convergence.measures import rectangular
 
 __all__ = ["Given"]
 
@@ -101,7 +102,7 @@ class Given(NamedTuple):
 
 def _arrays(group: Mapping[str, ArrayLike], what: str, axes: int | None = None) -> dict:
     """Real arrays with the axes (chain, draw), the same draws within the group."""
-    arrays = {name: _array(value, f"`{what}[{name!r}]`") for name, value in group.items()}
+    arrays = {name: _array(value, f"{what}[{name!r}]") for name, value in group.items()}
     for name, array in arrays.items():
         some = array.shape[:2] if what == "draws" else array.shape  # a layer may have no weights
         if array.ndim < 2 or (axes is not None and array.ndim != axes) or 0 in some:
@@ -127,13 +128,7 @@ def _array(value: ArrayLike, name: str) -> NDArray:
     dims = getattr(value, "dims", ())
     if set(_AXES) <= set(dims):  # of xarray, whose axes have names
         value = value.transpose(*_AXES, ...)  # type: ignore[union-attr]
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(
-            f"{name} is not a rectangular array. Its chains, or its draws, are of different "
-            f"lengths: cut them to the shortest. NumPy says: {error}"
-        ) from None
+    return rectangular(value, name)
 
 
 def _starts(starts: Mapping[str, ArrayLike], values: Mapping[str, NDArray]) -> dict[str, NDArray]:

@@ -163,7 +163,11 @@ def test_draws_kept_in_bfloat16_are_judged_by_its_steps(tmp_path):
     [
         ({"starts": {"means": STARTS}}, ValueError, "`starts` are of 'means', and `functions` of"),
         ({"values": VALUES[..., :0]}, ValueError, r"shape \(4, 1000, 0\).*at least one of each"),
-        ({"values": [np.ones(3), np.ones(4)]}, ValueError, "cut them to the shortest"),
+        (
+            {"values": [np.ones(3), np.ones(4)]},
+            ValueError,
+            "different numbers of draws, 3, 4.*Cut them to the shortest",
+        ),
         ({"superchains": 3}, ValueError, "4 chains are not 3 superchains of equal size"),
         ({"superchains": 2.0}, TypeError, "`superchains` must be an integer, not 2.0"),
         ({"superchains": np.array([0, 0, 1, 1])}, TypeError, "`superchains` must be an integer"),
