@@ -103,3 +103,15 @@ def test_the_version_is_the_same_everywhere():
 
 def test_the_script_of_continuous_integration_can_be_run():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_paths_that_pages_name_are_there():
+    pages = [page for page in files() if page.suffix == ".md"]
+    named = re.compile(r"`((?:bayesnn_ppl|benchmarks|tests)/[\w/.-]*)`")
+    missing = {
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in pages
+        for path in named.findall(page.read_text())
+        if not (ROOT / path).exists()
+    }
+    assert len(pages) > 50 and not missing
