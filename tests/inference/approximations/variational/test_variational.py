@@ -425,6 +425,7 @@ def test_a_second_fit_compiles_nothing_and_a_seed_repeats_it(regression, compila
         ({"guide": "normals"}, ValueError, "Did you mean `normal`"),
         ({"guide": 3}, TypeError, "AutoGuide"),
         ({"guide": autoguide.AutoDelta}, ValueError, "MAP"),
+        ({"guide": autoguide.AutoDelta(lambda x, y: None)}, ValueError, "MAP"),
         ({"guide": {}}, ValueError, "empty"),
         ({"guide": {"*": "dais"}}, ValueError, "all sites at once"),
         ({"guide": {"Dense_0.*": "normal"}}, ValueError, "matches no pattern"),

@@ -53,6 +53,7 @@ _ALONE = (
 
 def check_guide(guide: Any) -> None:
     """TypeError or ValueError unless it is a guide that `Variational` takes."""
+    kind = guide if inspect.isclass(guide) else type(guide)
     if isinstance(guide, str):
         known = ("normal", *GUIDES)
         if guide not in known:
@@ -65,12 +66,12 @@ def check_guide(guide: Any) -> None:
             raise ValueError('The mapping `guide` is empty. Begin with `{"*": "normal"}`.')
         for pattern, part in guide.items():
             _check_part(pattern, part)
-    elif inspect.isclass(guide) and issubclass(guide, autoguide.AutoGuide):
-        if issubclass(guide, autoguide.AutoDelta):
+    elif issubclass(kind, autoguide.AutoGuide):
+        if issubclass(kind, autoguide.AutoDelta):
             raise ValueError(
                 "`AutoDelta` is a point, and its ELBO infinite. Use `MAP(model)` for the mode."
             )
-    elif not isinstance(guide, autoguide.AutoGuide | InverseCDF):
+    elif not isinstance(guide, InverseCDF):
         raise TypeError(
             '`guide` must be a name such as "normal", an AutoGuide of NumPyro (class or '
             f"instance), `inverse_cdf(...)`, or a mapping from patterns to these, not {guide!r}."
