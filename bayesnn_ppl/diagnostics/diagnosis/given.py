@@ -1,7 +1,7 @@
 """What a diagnosis is made of, checked."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,10 +124,9 @@ def _arrays(group: Mapping[str, ArrayLike], what: str, axes: int | None = None) 
     return arrays
 
 
-def _array(value: ArrayLike, name: str) -> NDArray:
-    dims = getattr(value, "dims", ())
-    if set(_AXES) <= set(dims):  # of xarray, whose axes have names
-        value = value.transpose(*_AXES, ...)  # type: ignore[union-attr]
+def _array(value: Any, name: str) -> NDArray:
+    if set(_AXES) <= set(getattr(value, "dims", ())):  # of xarray, whose axes have names
+        value = value.transpose(*_AXES, ...)
     return rectangular(value, name)
 
 

@@ -1,6 +1,6 @@
 """What a diagnosis is given: whose it is, of which draws, and what it must not pass for."""
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -210,11 +210,18 @@ def test_a_run_of_which_some_draws_were_kept_knows_how_many_were_made(tmp_path):
     assert "(now 200)" in bnn.load(tmp_path / "whole", squared, thin=10).diagnose(X).verdict
 
 
+class Walked(NamedTuple):
+    """A state without a statistic."""
+
+    z: Any
+    height: Any
+    rng_key: Any
+
+
 class Bare(MCMCKernel):
     """A kernel of one's own, a Metropolis walk, that keeps no statistics."""
 
     sample_field = "z"
-    State = namedtuple("State", "z height rng_key")  # noqa: PYI024 - as NumPyro's own
 
     def __init__(self, model):
         self._model = model
@@ -227,7 +234,7 @@ class Bare(MCMCKernel):
         found = initialize_model(rng_key, self._model, model_args=model_args, dynamic_args=True)
         self._energy, self._constrain = found.potential_fn, found.postprocess_fn
         z = found.param_info.z if init_params is None else init_params
-        return self.State(z, self._energy(*model_args)(z), rng_key)
+        return Walked(z, self._energy(*model_args)(z), rng_key)
 
     def postprocess_fn(self, args, kwargs):
         return self._constrain(*args, **kwargs)
@@ -238,7 +245,7 @@ class Bare(MCMCKernel):
         energy = self._energy(*model_args)(z)
         accept = jnp.log(jax.random.uniform(uniform)) < state.height - energy
         moved = jax.tree.map(lambda new, old: jnp.where(accept, new, old), z, state.z)
-        return self.State(moved, jnp.where(accept, energy, state.height), key)
+        return Walked(moved, jnp.where(accept, energy, state.height), key)
 
 
 def test_a_run_without_statistics_is_judged():

@@ -114,6 +114,7 @@ class StochasticGradientKernel(StochasticGradientSettings):
         return after
 
     def _start(self, key: Any, z: Any, density: Density) -> StochasticGradientState:
+        self._check_warmup()
         position = ravel_pytree(z)[0]
         sizes = tuple(leaf.size for leaf in jax.tree.leaves(z))
         data, batches = self._data(density)

@@ -1,7 +1,7 @@
 """The settings that all stochastic-gradient kernels share, checked and put into words."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -184,17 +184,10 @@ class StochasticGradientSettings(ModelKernel):
             "kinetic_law": self.kinetic_distribution,
         }
 
-    def bind(
-        self,
-        rng_key: Any,
-        num_warmup: int,
-        init_params: Any,
-        model_args: tuple[Any, ...],
-        model_kwargs: Mapping[str, Any],
-    ) -> Any:
-        """As `ModelKernel.bind`; ValueError where the warm-up is too short for an estimate of M."""
+    def _check_warmup(self) -> None:
+        """ValueError where the warm-up is too short for an estimate of M."""
         method, name = self.preconditioner, type(self).__name__
-        steps = self._counts(int(num_warmup))[2]
+        steps = self._counts(int(self._num_warmup or 0))[2]
         if method.estimated and not method.always and steps < method.least_steps:
             raise ValueError(
                 f"{method} of {name} is estimated in the warm-up, by step {method.least_steps} at "
@@ -203,7 +196,6 @@ class StochasticGradientSettings(ModelKernel):
                 + (", or a smaller `every`," if method.least_steps > 2 else "")
                 + " or leave `preconditioner` out."
             )
-        return super().bind(rng_key, num_warmup, init_params, model_args, model_kwargs)
 
     def given_rows(self, rows: int, steps: int) -> Self:
         """A copy that is handed the rows of each draw in the order in which it takes them.
