@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from bayesnn_ppl.core.arguments import near_misses
-from bayesnn_ppl.core.arrays import check_array, check_targets
+from bayesnn_ppl.core.arrays import check_targets
 from bayesnn_ppl.metrics.leave_one_out.checks import require_training_data
 from bayesnn_ppl.posterior.density_groups import (
     log_likelihood_group,
@@ -26,7 +26,7 @@ from bayesnn_ppl.posterior.density_groups import (
     loo_note,
     rescaled,
 )
-from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
+from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, as_inputs
 from bayesnn_ppl.posterior.labelled_arrays import by_draw, named_array
 from bayesnn_ppl.storage import GROUPS, labelled
 
@@ -111,7 +111,7 @@ def _rows(
         assert posterior.probe is not None
         return (*posterior.probe, True)
     float64 = run.get("precision") == "float64"
-    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))
+    x = as_inputs(posterior, x)
     return x, None if y is None else check_targets(y, "y", float64=float64), False
 
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesnn_ppl.core.arguments import integer
-from bayesnn_ppl.core.arrays import check_array
-from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, spread_rows
+from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, as_inputs, spread_rows
 from bayesnn_ppl.references.stored import compared
 from bayesnn_ppl.storage import STARTS
 
@@ -31,8 +30,7 @@ def compress(posterior: DrawsWithModel, k: int, x: Any, memory: int) -> Any:
     sizes = posterior.tree["posterior"].sizes
     chains, each = int(sizes["chain"]), int(sizes["draw"])
     k = integer(k, "`k`, the number of draws to keep,", at_least=1, below=chains * each)
-    float64, columns = run["precision"] == "float64", run.get("input_columns")
-    x = check_array(x, "x", float64=float64, columns=columns)
+    x = as_inputs(posterior, x)
     x = spread_rows(posterior, x, _MOST_VALUES, memory)
     points = _coordinates(posterior.function_values(x, memory=memory))
     # All draws, or else so many, evenly spaced, that stand for all.

@@ -6,10 +6,14 @@ from typing import Any
 import numpy as np
 
 from bayesnn_ppl import storage
-from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.diagnostics import Diagnosis, FitDiagnosis, diagnose, diagnose_fit
 from bayesnn_ppl.diagnostics.temperature.posterior_temperature import temperatures_for_diagnosis
-from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, components_at, spread_rows
+from bayesnn_ppl.posterior.draws_with_model import (
+    DrawsWithModel,
+    as_inputs,
+    components_at,
+    spread_rows,
+)
 from bayesnn_ppl.posterior.prediction import function_values
 
 __all__ = ["diagnose_posterior"]
@@ -44,9 +48,7 @@ def diagnose_posterior(
         return diagnose_fit(run)
     functions = {}
     if x is not None:
-        float64, columns = run.get("precision") == "float64", run.get("input_columns")
-        x = check_array(x, "x", float64=float64, columns=columns)
-        x = spread_rows(posterior, x, _MOST_PROBES, memory)
+        x = spread_rows(posterior, as_inputs(posterior, x), _MOST_PROBES, memory)
         functions = posterior.function_values(x, memory=memory)
     elif posterior.probe is not None:
         functions = posterior.function_values()

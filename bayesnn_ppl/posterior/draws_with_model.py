@@ -13,7 +13,7 @@ from bayesnn_ppl.posterior.prediction import Prediction, brief_sd, function_valu
 from bayesnn_ppl.posterior.recorded_prediction import RecordedPrediction
 from bayesnn_ppl.posterior.stored_draws import StoredDraws, latents_by_site
 
-__all__ = ["DrawsWithModel", "components_at", "spread_rows"]
+__all__ = ["DrawsWithModel", "as_inputs", "components_at", "spread_rows"]
 
 _MEMORY = 2**29
 
@@ -129,6 +129,13 @@ class DrawsWithModel(StoredDraws):
         return function_values(components), components.slopes(tangents)
 
 
+def as_inputs(posterior: StoredDraws, x: Any) -> np.ndarray:
+    """`x` as the model takes it; the columns of a frame must be those of training."""
+    run = posterior.provenance
+    float64 = run.get("precision") == "float64"
+    return check_array(x, "x", float64=float64, columns=run.get("input_columns"))
+
+
 def components_at(
     posterior: StoredDraws, x: Any, memory: int, latents: Mapping[str, np.ndarray] | None = None
 ) -> Components:
@@ -155,7 +162,7 @@ def components_at(
             "then draws again."
         )
     float64 = run["precision"] == "float64"
-    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))
+    x = as_inputs(posterior, x)
     shape = tuple(run.get("input_shape", x.shape[1:]))
     if x.shape[1:] != shape:
         raise ValueError(

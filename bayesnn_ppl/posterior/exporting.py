@@ -20,11 +20,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayesnn_ppl.core.arguments import near_misses
-from bayesnn_ppl.core.arrays import check_array
 from bayesnn_ppl.core.precision import arithmetic
 from bayesnn_ppl.data.common.standardisation import Standardisation
 from bayesnn_ppl.modeling.random_networks import in_short
-from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel
+from bayesnn_ppl.posterior.draws_with_model import DrawsWithModel, as_inputs
 from bayesnn_ppl.posterior.mixture import (
     component_moments,
     label_summary,
@@ -57,7 +56,7 @@ def export(
     platforms = _checked_platforms(platforms)
     run = posterior.provenance
     float64 = run["precision"] == "float64"
-    x = check_array(x, "x", float64=float64, columns=run.get("input_columns"))[:_EXAMPLE_ROWS]
+    x = as_inputs(posterior, x)[:_EXAMPLE_ROWS]
     prediction = posterior.predict(x, memory=memory)
     known = run["standardisation"]
     units = Standardisation.identity(1) if known is None else Standardisation.from_dict(known)
